@@ -1,0 +1,238 @@
+//! An agent is given questions. It keeps the sessions of a conversation, one for each question.
+
+use std::mem;
+
+use crate::engine::limits::Tally;
+use crate::engine::transcript::Transcript;
+use crate::engine::{Answer, Engine, Run, Step};
+use crate::error::{Error, Result};
+use crate::session::event::{Fact, Message, SpanKind, Start, Status};
+use crate::session::{Session, Sinks};
+
+/// How many sessions are kept.
+const SESSIONS: usize = 100;
+/// How many earlier questions and answers the model sees.
+const MEMORY: usize = 20;
+
+/// An agent: an engine, those who watch, and the conversation so far.
+pub struct Agent {
+    engine: Box<dyn Engine>,
+    sinks: Sinks,
+    sessions: Vec<Session>,
+    current: Option<Run>,
+    /// Sessions before this one are forgotten.
+    remembered_from: usize,
+}
+
+/// A question with what belongs to it.
+#[derive(Debug, Clone, Default)]
+pub struct Task {
+    /// The question as the person put it.
+    pub query: String,
+    /// What the model is given with it: files, piped data.
+    pub attachments: String,
+}
+
+impl From<&str> for Task {
+    fn from(query: &str) -> Self {
+        Self {
+            query: query.to_owned(),
+            attachments: String::new(),
+        }
+    }
+}
+
+impl Agent {
+    /// An agent without a conversation yet.
+    pub fn new(engine: Box<dyn Engine>, sinks: Sinks) -> Self {
+        Self {
+            engine,
+            sinks,
+            sessions: Vec::new(),
+            current: None,
+            remembered_from: 0,
+        }
+    }
+
+    /// Another engine from the next question on; the conversation stays.
+    pub fn set_engine(&mut self, engine: Box<dyn Engine>) {
+        self.engine = engine;
+    }
+
+    /// The sessions so far, oldest first.
+    pub fn sessions(&self) -> &[Session] {
+        &self.sessions
+    }
+
+    /// The session under way, else the last one.
+    pub fn session(&self) -> Option<&Session> {
+        self.current
+            .as_ref()
+            .map(|run| &run.session)
+            .or(self.sessions.last())
+    }
+
+    /// Whether a question is being worked on.
+    pub fn is_running(&self) -> bool {
+        self.current.is_some()
+    }
+
+    /// The model sees nothing of the questions so far from now on.
+    pub fn forget(&mut self) {
+        self.remembered_from = self.sessions.len();
+    }
+
+    /// Answers one question: [`Agent::start`], and [`Agent::step`] until there is an answer.
+    pub fn run(&mut self, task: impl Into<Task>) -> Result<Answer> {
+        self.start(task)?;
+        loop {
+            if let Step::Finished(answer) = self.step()? {
+                return Ok(answer);
+            }
+        }
+    }
+
+    /// Takes up a question: its session is open from here on. One that was under way is ended first.
+    pub fn start(&mut self, task: impl Into<Task>) -> Result<()> {
+        let task = task.into();
+        if task.query.trim().is_empty() {
+            return Err(Error::EmptyTask);
+        }
+        if let Some(run) = self.current.take() {
+            self.end(run, Status::Interrupted, 130)?;
+        }
+        let start = Start {
+            query: task.query.clone(),
+            model: self.engine.model().to_owned(),
+            engine: self.engine.name().to_owned(),
+            ttl: self.engine.ttl(),
+            continues: self
+                .remembered()
+                .last()
+                .map(|session| session.id().to_owned()),
+        };
+        let session = Session::start(start, mem::take(&mut self.sinks))?;
+        let mut run = Run {
+            session,
+            transcript: Transcript::default(),
+            tally: Tally::default(),
+        };
+        let opened = self.open(&task, &mut run);
+        self.current = Some(run);
+        opened.or_else(|error| self.fail(error).map(|_| ()))
+    }
+
+    /// Takes one step of the question under way. The last one ends its session, also with an error.
+    pub fn step(&mut self) -> Result<Step> {
+        let Some(run) = &mut self.current else {
+            return Err(Error::InactiveSession);
+        };
+        match self.engine.step(run) {
+            Ok(Step::Continue) => Ok(Step::Continue),
+            Ok(Step::Finished(answer)) => {
+                if let Some(run) = self.current.take() {
+                    self.end(run, Status::Answered, 0)?;
+                }
+                Ok(Step::Finished(answer))
+            }
+            Err(error) => self.fail(error),
+        }
+    }
+
+    /// Everything the model sees before its first step.
+    fn open(&self, task: &Task, run: &mut Run) -> Result<()> {
+        let Run {
+            session,
+            transcript,
+            ..
+        } = run;
+        session.span(SpanKind::Input, &task.query, |span| {
+            span.output(task.query.as_str());
+            Ok(())
+        })?;
+        transcript.say(session, Message::system(self.engine.instructions()))?;
+        let earlier: Vec<(&str, &str)> = self
+            .remembered()
+            .filter_map(|session| Some((session.query(), session.answer()?)))
+            .collect();
+        let earlier = &earlier[earlier.len().saturating_sub(MEMORY)..];
+        if !earlier.is_empty() {
+            let title = format!("{} earlier in this conversation", earlier.len());
+            session.span(SpanKind::Memo, &title, |span| {
+                span.output(
+                    earlier
+                        .iter()
+                        .map(|(query, _)| *query)
+                        .collect::<Vec<_>>()
+                        .join("\n"),
+                );
+                Ok(())
+            })?;
+            for (query, answer) in earlier {
+                transcript.say(session, Message::user(self.engine.pose(query)))?;
+                transcript.say(session, Message::assistant(format!("Answer: {answer}")))?;
+            }
+        }
+        let question = match task.attachments.is_empty() {
+            true => task.query.clone(),
+            false => format!("{}\n\n{}", task.query, task.attachments),
+        };
+        transcript.say(session, Message::user(self.engine.pose(&question)))
+    }
+
+    fn remembered(&self) -> impl DoubleEndedIterator<Item = &Session> {
+        self.sessions.iter().skip(self.remembered_from)
+    }
+
+    /// Ends the question under way with an error, which is on record before it is passed on.
+    fn fail(&mut self, error: Error) -> Result<Step> {
+        if let Some(mut run) = self.current.take() {
+            let status = error.status();
+            let told = match error.is_closed_pipe() {
+                // There is nobody left to tell.
+                true => Ok(()),
+                false => give_up(&error, &mut run.session),
+            };
+            let ended = self.end(run, status, error.exit_code());
+            if let (false, Err(worse)) = (error.is_closed_pipe(), told.and(ended)) {
+                return Err(worse);
+            }
+        }
+        Err(error)
+    }
+
+    fn end(&mut self, mut run: Run, status: Status, exit_code: u8) -> Result<()> {
+        let Tally {
+            steps, tool_calls, ..
+        } = run.tally;
+        let (told, sinks) = run.session.end(status, exit_code, steps, tool_calls);
+        self.sinks = sinks;
+        self.sessions.push(run.session);
+        if self.sessions.len() > SESSIONS {
+            self.sessions.remove(0);
+            self.remembered_from = self.remembered_from.saturating_sub(1);
+        }
+        told
+    }
+}
+
+/// Puts an end without an answer on record.
+fn give_up(error: &Error, session: &mut Session) -> Result<()> {
+    let status = error.status();
+    let answered = session
+        .spans()
+        .last()
+        .is_some_and(|span| span.kind == SpanKind::Answer);
+    // The loop gave up: that is its answer. Other errors have failed a span of their own already.
+    if matches!(status, Status::Failed | Status::Limit) && !answered {
+        session.span(SpanKind::Answer, "failure", |span| {
+            span.failed(error.to_string());
+            Ok(())
+        })?;
+    }
+    session.record(Fact::Error {
+        status,
+        text: error.to_string(),
+        hint: error.hint(),
+    })
+}

@@ -1,0 +1,288 @@
+//! What is meant: flags, environment and files, brought together once. Nothing else reads the
+//! environment or decides by flags.
+
+use std::env;
+use std::fs;
+use std::io::Read;
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::Duration;
+
+use crate::cli::{OnLimit, Options};
+use crate::engine::cycle::Loop;
+use crate::engine::planner::react::{self, React, Style};
+use crate::engine::policy::ByTool;
+use crate::engine::{Engine, limits};
+use crate::error::{Error, Result};
+use crate::llm::{self, Choice, Known};
+use crate::tool::{Toolchain, manifest};
+use crate::ui::screen::Screen;
+
+/// The largest file that is given with a question.
+const FILE_LIMIT: u64 = 4 << 20;
+/// How long a silent pipe is waited for.
+const STDIN_WAIT: Duration = Duration::from_secs(10);
+
+/// Everything that was decided.
+pub struct Config {
+    /// The flags as they were given.
+    pub options: Options,
+    /// What the program writes to.
+    pub screen: Screen,
+    /// The model.
+    pub model: Choice,
+    /// How the model is asked.
+    pub llm: llm::Options,
+    /// Model calls per question.
+    pub ttl: NonZeroU32,
+    /// The tools.
+    pub tools: Rc<Toolchain>,
+    /// How long a silent pipe is waited for.
+    pub stdin_wait: Duration,
+    /// Files given with each question.
+    pub attachments: String,
+    /// The folder for what the program keeps, if there is a home for it.
+    pub state: Option<PathBuf>,
+    /// What the person should know before the first question.
+    pub notices: Vec<String>,
+    context: String,
+    prompt: Option<String>,
+    keys: Keys,
+}
+
+impl Config {
+    /// What the environment says about colours: `NO_COLOR` over `CLICOLOR_FORCE` over `TERM=dumb`.
+    pub fn screen(options: &Options) -> Screen {
+        let set = |name: &str| env::var_os(name).is_some_and(|value| !value.is_empty());
+        let wanted = match () {
+            () if set("NO_COLOR") => Some(false),
+            () if set("CLICOLOR_FORCE")
+                && env::var_os("CLICOLOR_FORCE").is_some_and(|v| v != "0") =>
+            {
+                Some(true)
+            }
+            () if env::var_os("TERM").is_some_and(|term| term == "dumb") => Some(false),
+            () => None,
+        };
+        Screen::look(options.color, wanted)
+    }
+
+    /// Decides everything that can be decided before the first question.
+    pub fn new(options: Options, screen: Screen) -> Result<Self> {
+        let keys = Keys::read();
+        let folders = Folders::find();
+        let mut notices = Vec::new();
+        let tools = tools(&options, &mut notices)?;
+        let named = options.model.clone().or_else(|| variable("REAGENT_MODEL"));
+        let (model, why) = keys.resolve(named.as_deref(), &options)?;
+        notices.extend(why.filter(|_| !options.quiet || matches!(model, Choice::Demo)));
+        let ttl = match (options.ttl, variable("REAGENT_TTL")) {
+            (Some(ttl), _) => ttl,
+            (None, Some(text)) => text.trim().parse().map_err(|_| {
+                Error::config(format!(
+                    "REAGENT_TTL is `{text}`, which is not a number of at least 1"
+                ))
+            })?,
+            (None, None) => limits::Limits::default().ttl,
+        };
+        let defaults = llm::Options::default();
+        let llm = llm::Options {
+            temperature: options.temperature,
+            max_tokens: options.max_tokens,
+            stream: !options.no_stream,
+            timeout: options.timeout.unwrap_or(defaults.timeout),
+            retries: options.retries.unwrap_or(defaults.retries),
+        };
+        let mut context = options.system.clone().unwrap_or_default();
+        if let Some(path) = &options.system_file {
+            context = format!("{context}\n{}", read_file(path)?);
+        }
+        let mut attachments = String::new();
+        for path in &options.file {
+            attachments += &attachment(&path.display().to_string(), &read_file(path)?);
+        }
+        let prompt = folders
+            .config
+            .as_ref()
+            .map(|folder| folder.join("prompts/react.md"));
+        let prompt = prompt
+            .filter(|path| path.exists())
+            .map(|path| read_file(&path))
+            .transpose()?;
+        Ok(Self {
+            stdin_wait: options.stdin_wait.unwrap_or(STDIN_WAIT),
+            state: folders.state,
+            tools: Rc::new(tools),
+            options,
+            screen,
+            model,
+            llm,
+            ttl,
+            attachments,
+            notices,
+            context,
+            prompt,
+            keys,
+        })
+    }
+
+    /// Another model from now on. Says nothing if that cannot be: then the old one stays.
+    pub fn set_model(&mut self, name: &str) -> Result<()> {
+        self.model = self.keys.resolve(Some(name), &self.options)?.0;
+        Ok(())
+    }
+
+    /// The engine that all this comes to. `ask` is asked at the limit, if somebody can be.
+    pub fn engine(&self, ask: Option<Box<dyn FnMut(u32) -> bool>>) -> Result<Box<dyn Engine>> {
+        let style = Style {
+            prompt: self.prompt.as_deref().unwrap_or(react::PROMPT),
+            context: &self.context,
+            steps: !self.options.quiet,
+        };
+        let on_limit = match (self.options.on_limit, ask) {
+            (OnLimit::Answer, _) => limits::OnLimit::Answer,
+            (OnLimit::Stop, Some(ask)) => limits::OnLimit::Ask(ask),
+            (OnLimit::Stop, None) => limits::OnLimit::Stop,
+        };
+        let limits = limits::Limits {
+            ttl: self.ttl,
+            on_limit,
+            strict_tools: self.options.strict_tools,
+        };
+        let watched = self.screen.err.terminal && !self.options.quiet && !self.options.json;
+        let llm = llm::connect(&self.model, &self.llm)?;
+        let planner = React::new(llm, self.tools.clone(), style, watched)?;
+        let policy = ByTool::new(self.tools.clone(), self.options.yes);
+        Ok(Box::new(Loop::new(
+            Box::new(planner),
+            Box::new(policy),
+            self.tools.clone(),
+            limits,
+        )))
+    }
+}
+
+/// A text that is given with the question, with a frame that says where it comes from.
+pub fn attachment(name: &str, content: &str) -> String {
+    format!(
+        "--- {name} ---\n{}\n--- end of {name} ---\n",
+        content.trim_end_matches('\n')
+    )
+}
+
+/// The tools, read from the first place that has some.
+///
+/// A `tools.toml` that merely lies in the working folder is somebody else's word: unless it is the
+/// built-in one, only its tools that compute are used.
+pub(crate) fn tools(options: &Options, notices: &mut Vec<String>) -> Result<Toolchain> {
+    if let Some(path) = &options.tools {
+        return Toolchain::new(manifest::load(
+            &read_file(path)?,
+            &path.display().to_string(),
+        )?);
+    }
+    let project = Path::new("tools.toml");
+    if project.exists() {
+        let text = read_file(project)?;
+        let tools = manifest::load(&text, "tools.toml")?;
+        if text == manifest::DEFAULT {
+            return Toolchain::new(tools);
+        }
+        let (pure, left_out) = manifest::only_pure(tools);
+        if left_out > 0 {
+            notices.push(format!(
+                "./tools.toml is not trusted: {left_out} of its tools are left out, as they do more than \
+                 compute; --tools tools.toml uses them all"
+            ));
+        }
+        return Toolchain::new(pure);
+    }
+    let own = Folders::find()
+        .config
+        .map(|folder| folder.join("tools.toml"));
+    Toolchain::new(match own.filter(|path| path.exists()) {
+        Some(path) => manifest::load(&read_file(&path)?, &path.display().to_string())?,
+        None => manifest::load(manifest::DEFAULT, "the built-in tools.toml")?,
+    })
+}
+
+fn read_file(path: &Path) -> Result<String> {
+    let cannot = |why: String| Error::config(format!("cannot read {}: {why}", path.display()));
+    let file = fs::File::open(path).map_err(|error| cannot(error.to_string()))?;
+    let mut bytes = Vec::new();
+    file.take(FILE_LIMIT + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| cannot(error.to_string()))?;
+    if bytes.len() as u64 > FILE_LIMIT {
+        return Err(cannot(format!("it is larger than {FILE_LIMIT} bytes")));
+    }
+    String::from_utf8(bytes).map_err(|_| cannot("it is not text".to_owned()))
+}
+
+/// A variable of the environment; empty is missing.
+fn variable(name: &str) -> Option<String> {
+    env::var(name).ok().filter(|value| !value.trim().is_empty())
+}
+
+/// Keys from the environment and, where that has none, from `.env` in the working folder, which
+/// gives nothing else.
+struct Keys {
+    from_file: Vec<(String, String)>,
+}
+
+impl Keys {
+    fn read() -> Self {
+        let lines = dotenvy::from_path_iter(".env")
+            .into_iter()
+            .flatten()
+            .flatten();
+        Self {
+            from_file: lines
+                .filter(|(name, _)| name.ends_with("_API_KEY"))
+                .collect(),
+        }
+    }
+
+    fn resolve(&self, model: Option<&str>, options: &Options) -> Result<(Choice, Option<String>)> {
+        let base_url = options
+            .base_url
+            .clone()
+            .or_else(|| variable("REAGENT_BASE_URL"));
+        let lookup = |name: &str| {
+            let listed = || self.from_file.iter().find(|(listed, _)| listed == name);
+            variable(name).or_else(|| listed().map(|(_, value)| value.clone()))
+        };
+        llm::resolve(&Known {
+            model,
+            base_url: base_url.as_deref(),
+            variable: &lookup,
+        })
+    }
+}
+
+/// Where the person's own files are.
+struct Folders {
+    config: Option<PathBuf>,
+    state: Option<PathBuf>,
+}
+
+impl Folders {
+    fn find() -> Self {
+        let folder = |name: &str| {
+            env::var_os(name)
+                .map(PathBuf::from)
+                .filter(|path| path.is_absolute())
+        };
+        let home = || folder("HOME");
+        let place = |xdg: &str, default: &str| {
+            folder(xdg)
+                .or_else(|| Some(home()?.join(default)))
+                .map(|base| base.join("reagent"))
+        };
+        Self {
+            config: folder("REAGENT_CONFIG_DIR").or_else(|| place("XDG_CONFIG_HOME", ".config")),
+            state: place("XDG_STATE_HOME", ".local/state"),
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Lengths of time as people write them in settings: `90s`, `50ms`, `2m`, `1h`.
+
+use std::time::Duration;
+
+/// Reads a whole or decimal number with a unit; a number alone is seconds.
+pub(crate) fn parse(text: &str) -> Option<Duration> {
+    let text = text.trim();
+    let unit_at = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit_at);
+    let scale = match unit {
+        "ms" => 0.001,
+        "s" | "" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        _ => return None,
+    };
+    Duration::try_from_secs_f64(number.parse::<f64>().ok()? * scale).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_units() {
+        for (text, millis) in [
+            ("90s", 90_000),
+            ("50ms", 50),
+            ("2m", 120_000),
+            ("1.5", 1500),
+            ("0", 0),
+        ] {
+            assert_eq!(parse(text), Some(Duration::from_millis(millis)), "{text}");
+        }
+        for wrong in ["", "s", "-1s", "1 day", "1e9", "99999999999999999999h"] {
+            assert_eq!(parse(wrong), None, "{wrong}");
+        }
+    }
+}

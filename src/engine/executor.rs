@@ -1,0 +1,90 @@
+//! The only place where a tool is run: after a verdict, inside a span.
+
+use std::rc::Rc;
+use std::time::Instant;
+
+use super::policy::Verdict;
+use crate::error::Result;
+use crate::session::event::SpanKind;
+use crate::session::{Session, millis};
+use crate::tool::call::Call;
+use crate::tool::{Toolchain, text_of};
+
+/// What an action came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Observation {
+    /// Whether the tool ran and succeeded.
+    pub ok: bool,
+    /// What the model is shown.
+    pub text: String,
+    /// How long it took, in milliseconds.
+    pub ms: u64,
+}
+
+/// Runs tools.
+pub struct Executor {
+    tools: Rc<Toolchain>,
+}
+
+impl Executor {
+    /// Runs the tools of this toolchain.
+    pub fn new(tools: Rc<Toolchain>) -> Self {
+        Self { tools }
+    }
+
+    /// Runs a call that was allowed. A tool that fails, and a call that was denied, are observations;
+    /// an error means that the record could not be written.
+    pub fn execute(
+        &self,
+        call: &Call,
+        verdict: Verdict,
+        session: &mut Session,
+    ) -> Result<Observation> {
+        let title = self.tools.display(call);
+        session.span(SpanKind::Tool, &title, |span| {
+            let begun = Instant::now();
+            let result = match verdict {
+                Verdict::Allow => self.call(call),
+                Verdict::Deny(why) => Err(format!("not allowed: {why}")),
+            };
+            let (ok, whole) = match result {
+                Ok(text) => (true, text),
+                Err(why) => (false, format!("Error: {why}")),
+            };
+            let limit = self
+                .tools
+                .find(&call.tool)
+                .map_or(usize::MAX, |tool| tool.spec().max_output);
+            let text = cut(&whole, limit);
+            match ok {
+                true => span.output(whole),
+                false => span.failed(whole),
+            }
+            Ok(Observation {
+                ok,
+                text,
+                ms: millis(begun),
+            })
+        })
+    }
+
+    fn call(&self, call: &Call) -> std::result::Result<String, String> {
+        let tool = self
+            .tools
+            .find(&call.tool)
+            .ok_or_else(|| format!("no tool `{}`", call.tool))?;
+        tool.call(&call.args).map(|value| text_of(&value))
+    }
+}
+
+/// The beginning of a text that is too long, and how much is missing.
+fn cut(text: &str, limit: usize) -> String {
+    if text.len() <= limit {
+        return text.to_owned();
+    }
+    let shown = &text[..text.floor_char_boundary(limit)];
+    format!(
+        "{shown}\n[{} more bytes are not shown]",
+        text.len() - shown.len()
+    )
+}

@@ -1,0 +1,159 @@
+//! How far a query may go, and how far it has gone.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::num::NonZeroU32;
+
+use crate::error::{Error, Result};
+use crate::tool::call::Call;
+use crate::tool::text_of;
+
+/// Replies in a row that cannot be used before the query ends as failed.
+const BAD_REPLIES: u32 = 3;
+/// Times that the same action may give the same observation.
+const REPEATS: u32 = 3;
+
+/// How far a query may go.
+pub struct Limits {
+    /// Model calls, replies that cannot be used included.
+    pub ttl: NonZeroU32,
+    /// What happens after the last of them.
+    pub on_limit: OnLimit,
+    /// Whether an unknown tool or wrong arguments end the query at once.
+    pub strict_tools: bool,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            ttl: const { NonZeroU32::new(10).unwrap() },
+            on_limit: OnLimit::Stop,
+            strict_tools: false,
+        }
+    }
+}
+
+/// What happens when the model calls are used up and there is no answer.
+pub enum OnLimit {
+    /// The query ends.
+    Stop,
+    /// One more call is spent, which may only answer.
+    Answer,
+    /// Somebody is asked whether to allow as many again.
+    Ask(Box<dyn FnMut(u32) -> bool>),
+}
+
+/// What the limits say to the next model call.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// It may be made.
+    Granted,
+    /// It may be made, but only to answer.
+    OnlyToAnswer,
+}
+
+/// What a query has used up so far.
+#[derive(Debug, Default)]
+pub struct Tally {
+    /// Model calls.
+    pub steps: u32,
+    /// Actions that were run.
+    pub tool_calls: u32,
+    extra: u32,
+    last_call: bool,
+    bad_replies: u32,
+    reminded: bool,
+    seen: HashMap<String, Seen>,
+    hasher: RandomState,
+}
+
+/// What an action gave the last time, and how often in a row.
+#[derive(Debug)]
+struct Seen {
+    observation: u64,
+    times: u32,
+}
+
+impl Limits {
+    /// Counts the next model call, or ends the query.
+    pub fn admit(&mut self, tally: &mut Tally) -> Result<Admission> {
+        let limit = self.ttl.get().saturating_add(tally.extra);
+        if tally.steps >= limit {
+            let more = match &mut self.on_limit {
+                OnLimit::Answer if !tally.last_call => {
+                    tally.last_call = true;
+                    tally.steps += 1;
+                    return Ok(Admission::OnlyToAnswer);
+                }
+                OnLimit::Ask(ask) => ask(limit),
+                _ => false,
+            };
+            if !more {
+                return Err(Error::MaxIterationsExceeded { limit });
+            }
+            tally.extra = tally.extra.saturating_add(self.ttl.get());
+        }
+        tally.steps += 1;
+        Ok(Admission::Granted)
+    }
+
+    /// Counts a reply that cannot be used; one too many in a row ends the query.
+    pub fn bad_reply(&self, tally: &mut Tally, why: &str) -> Result<()> {
+        tally.bad_replies += 1;
+        match tally.bad_replies >= BAD_REPLIES {
+            true => Err(Error::BadReplies {
+                count: tally.bad_replies,
+                last: why.to_owned(),
+            }),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Tally {
+    /// A reply that can be used starts the count of those that cannot anew.
+    pub fn good_reply(&mut self) {
+        self.bad_replies = 0;
+        self.reminded = false;
+    }
+
+    /// Whether this is the first reply in prose since the last one that could be used.
+    pub fn first_prose(&mut self) -> bool {
+        !std::mem::replace(&mut self.reminded, true)
+    }
+
+    /// Ends the query if the action has given the same observation too often already.
+    pub fn check_repeats(&self, call: &Call, shown: &str) -> Result<()> {
+        match self.seen.get(&key(call)) {
+            Some(seen) if seen.times >= REPEATS => Err(Error::Stalled {
+                action: shown.to_owned(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Notes what an action gave; says how often it has given just that.
+    pub fn note(&mut self, call: &Call, observation: &str) -> u32 {
+        let observation = self.hasher.hash_one(observation);
+        let seen = self.seen.entry(key(call)).or_insert(Seen {
+            observation,
+            times: 0,
+        });
+        seen.times = if seen.observation == observation {
+            seen.times + 1
+        } else {
+            1
+        };
+        seen.observation = observation;
+        seen.times
+    }
+}
+
+/// The call with its numbers as a person writes them: `3` and `3.0` are one argument.
+fn key(call: &Call) -> String {
+    let args = call
+        .args
+        .iter()
+        .map(|(name, value)| format!("{name}={}", text_of(value)));
+    format!("{}({})", call.tool, args.collect::<Vec<_>>().join(","))
+}

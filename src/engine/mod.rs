@@ -1,0 +1,78 @@
+//! The engine reasons, acts and observes until there is an answer.
+//!
+//! There is one loop ([`cycle`]); what differs between engines is the planner, which turns what has
+//! been said so far into the next decision. A whole other loop can take its place by [`Engine`].
+
+#[path = "loop.rs"]
+pub mod cycle;
+pub mod executor;
+pub mod limits;
+pub mod parse;
+pub mod planner;
+pub mod policy;
+pub mod transcript;
+
+use crate::error::Result;
+use crate::session::Session;
+use limits::Tally;
+use transcript::Transcript;
+
+/// A way of getting from a question to an answer.
+pub trait Engine {
+    /// What the engine is called, such as `react`.
+    fn name(&self) -> &'static str;
+
+    /// The model that it asks.
+    fn model(&self) -> &str;
+
+    /// How many model calls a query may take.
+    fn ttl(&self) -> u32;
+
+    /// The instructions that a conversation begins with.
+    fn instructions(&self) -> &str;
+
+    /// The question as this engine puts it to the model.
+    fn pose(&self, question: &str) -> String;
+
+    /// Takes one step: one model call, and what follows from it.
+    fn step(&mut self, run: &mut Run) -> Result<Step>;
+
+    /// Takes steps until there is an answer, or an error that ends the query.
+    fn reason(&mut self, run: &mut Run) -> Result<Answer> {
+        loop {
+            if let Step::Finished(answer) = self.step(run)? {
+                return Ok(answer);
+            }
+        }
+    }
+}
+
+/// One query on its way.
+pub struct Run {
+    /// The record.
+    pub session: Session,
+    /// What the model sees.
+    pub transcript: Transcript,
+    /// What has been used up.
+    pub tally: Tally,
+}
+
+/// What a step came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// The query goes on.
+    Continue,
+    /// There is an answer.
+    Finished(Answer),
+}
+
+/// The end of a query.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// The text, without its marker.
+    pub text: String,
+    /// Whether it was cut off by a limit of length.
+    pub truncated: bool,
+    /// Whether it came as plain prose, without the marker of an answer.
+    pub unformatted: bool,
+}

@@ -1,0 +1,95 @@
+//! `reagent` reasons, acts and observes until it has an answer.
+//!
+//! The story of one query, in the order of the modules below:
+//! [`run`] reads the command line ([`cli`]), brings it together with environment and files
+//! ([`config`]), and takes the question from the words, a pipe ([`input`]) or a prompt ([`repl`]).
+//! The [`agent`] opens a session for it and lets its [`engine`] take steps: the limits admit a model
+//! call, the planner asks the model ([`llm`]) and parses its reply into a decision, the policy judges
+//! it, the executor runs the tool ([`tool`]), and the model is told what came of it; until the
+//! decision is to answer. Everything that happens is recorded in the [`session`] as a list of events,
+//! and everything that is shown ([`ui`]) is read from that list.
+
+pub mod agent;
+pub mod cli;
+pub mod config;
+pub(crate) mod duration;
+pub mod engine;
+pub mod error;
+pub mod input;
+pub(crate) mod json;
+pub mod llm;
+pub mod repl;
+pub mod report;
+pub mod secret;
+pub mod session;
+pub mod tool;
+pub mod ui;
+
+mod commands;
+
+use std::ffi::OsString;
+use std::io::{self, IsTerminal};
+use std::process::ExitCode;
+
+use agent::{Agent, Task};
+use cli::{Cli, Command, Options, Trace};
+use config::Config;
+use error::{Error, Result};
+use input::{Input, LateInput};
+use session::Sinks;
+use ui::screen::Screen;
+
+/// The whole program: from the arguments, the program's own name first, to its exit code.
+pub fn run(arguments: Vec<OsString>) -> ExitCode {
+    let Cli { options, command } = match Cli::read(arguments) {
+        Ok(cli) => cli,
+        Err(error) => return ExitCode::from(commands::usage(&error)),
+    };
+    let screen = Config::screen(&options);
+    let outcome = match command {
+        None => query(Vec::new(), options, screen),
+        Some(Command::Ask { query: words }) => query(words, options, screen),
+        Some(Command::Tools { action }) => commands::tools(action, &options, screen),
+        Some(Command::Parse { finish_reason }) => commands::parse(&finish_reason, &options, screen),
+    };
+    ExitCode::from(outcome.unwrap_or_else(|error| report::tell(&error, &screen)))
+}
+
+/// Asks once, or takes questions at a prompt when there is none and somebody is there.
+fn query(words: Vec<String>, options: Options, screen: Screen) -> Result<u8> {
+    let at_prompt = options.interactive || words.is_empty() && io::stdin().is_terminal();
+    let config = Config::new(options, screen)?;
+    for notice in &config.notices {
+        screen.notice(notice)?;
+    }
+    if at_prompt {
+        return repl::run(config, &words.join(" "));
+    }
+    let input = Input::gather(words, &config)?;
+    let mut sinks = sinks(&config);
+    if input.left_alone {
+        sinks.insert(0, Box::new(LateInput));
+    }
+    let mut agent = Agent::new(config.engine(None)?, sinks);
+    let attachments = format!("{}{}", config.attachments, input.data);
+    match agent.run(Task {
+        query: input.question,
+        attachments,
+    }) {
+        Ok(_) => Ok(0),
+        // Everything else is on record, and was shown from there.
+        Err(error @ (Error::EmptyTask | Error::Write(_))) => Err(error),
+        Err(error) => Ok(error.exit_code()),
+    }
+}
+
+/// Those who watch, in the order they are told.
+pub(crate) fn sinks(config: &Config) -> Sinks {
+    let screen = config.screen;
+    vec![match config.options.trace {
+        _ if config.options.json => Box::new(ui::json::Json::new(screen)),
+        _ if config.options.quiet => Box::new(ui::quiet::Quiet::new(screen)),
+        Trace::Lines => Box::new(ui::printer::Printer::new(screen)),
+        Trace::Tree => Box::new(ui::tree::Tree::new(screen)),
+    }]
+}

@@ -1,0 +1,243 @@
+//! `demo`: a small deterministic planner that speaks the same protocol as a model.
+//!
+//! It needs no key and no network, so that the first minute, demonstrations and tests drive the real
+//! loop and the real tools. It knows arithmetic, in symbols and in words, and the time; everything
+//! else it declines. It reads nothing but the messages that a model would be sent.
+
+mod arithmetic;
+mod token;
+
+use arithmetic::{Expression, Operand, Operation};
+
+use super::{Finish, Listener, Llm, Reply, Request};
+use crate::error::{Error, Result};
+use crate::session::event::{Role, Usage};
+
+/// The name that people know it by.
+pub(crate) const NAME: &str = "demo";
+
+/// The planner. It keeps nothing between calls.
+pub(crate) struct Demo;
+
+impl Llm for Demo {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn ask(&mut self, request: &Request<'_>, listener: &mut dyn Listener) -> Result<Reply> {
+        let prompt = Prompt::read(request);
+        let text = if arithmetic::mentions(prompt.question, &["time", "date", "day", "clock"]) {
+            prompt.tell_time()
+        } else if let Some(expression) = Expression::read(prompt.question) {
+            prompt.compute(&expression)
+        } else {
+            Err("it only does arithmetic and the time".to_owned())
+        };
+        let text = text.map_err(Error::Declined)?;
+        let _ = listener.hear(&text);
+        Ok(Reply {
+            text,
+            usage: Usage::default(),
+            finish: Finish::Stop,
+        })
+    }
+}
+
+/// What is of use in the messages.
+struct Prompt<'a> {
+    instructions: &'a str,
+    question: &'a str,
+    /// What the tools gave since the question, without the marker.
+    observations: Vec<&'a str>,
+}
+
+type Text = std::result::Result<String, String>;
+
+impl<'a> Prompt<'a> {
+    fn read(request: &Request<'a>) -> Self {
+        let mut prompt = Self {
+            instructions: "",
+            question: "",
+            observations: Vec::new(),
+        };
+        for message in request.messages {
+            match (message.role, message.content.strip_prefix("Observation")) {
+                (Role::System, _) => prompt.instructions = &message.content,
+                (Role::User, Some(observation)) => {
+                    let text = observation
+                        .split_once(':')
+                        .map_or(observation, |(_, text)| text);
+                    prompt.observations.push(text.trim());
+                }
+                (Role::User, None) => {
+                    let question = message.content.strip_prefix("Question:");
+                    prompt.question = question.unwrap_or(&message.content);
+                    prompt.observations.clear();
+                }
+                (Role::Assistant, _) => {}
+            }
+        }
+        prompt
+    }
+
+    fn knows(&self, tool: &str) -> bool {
+        self.instructions.contains(&format!("{tool}("))
+    }
+
+    /// The number of the step that comes next.
+    fn step(&self) -> usize {
+        self.observations.len() + 1
+    }
+
+    fn act(&self, thought: &str, action: &str) -> String {
+        let step = self.step();
+        format!("Thought{step}: {thought}\nAction{step}: {action}")
+    }
+
+    fn answer(&self, thought: &str, answer: &str) -> String {
+        format!("Thought{}: {thought}\nAnswer: {answer}", self.step())
+    }
+
+    fn tell_time(&self) -> Text {
+        match self.observations.first() {
+            Some(now) => Ok(self.answer("I know the time now.", &format!("It is {now}."))),
+            None if self.knows("current_time") => {
+                Ok(self.act("I need to look at the clock.", "current_time()"))
+            }
+            None => Err("there is no `current_time` tool".to_owned()),
+        }
+    }
+
+    fn compute(&self, expression: &Expression) -> Text {
+        if let Some(failure) = self
+            .observations
+            .iter()
+            .find(|text| text.starts_with("Error"))
+        {
+            return Ok(self.answer(
+                "The calculation failed.",
+                &format!("{expression} cannot be computed. {failure}"),
+            ));
+        }
+        let operations = expression.operations();
+        let in_steps = operations
+            .iter()
+            .all(|step| step.tool.is_some_and(|tool| self.knows(tool)));
+        let (total, next) = match (in_steps, self.knows("calculate")) {
+            (true, _) => (operations.len(), None),
+            (false, true) => (1, Some(format!("calculate(\"{expression}\")"))),
+            (false, false) => return Err("no loaded tool does this arithmetic".to_owned()),
+        };
+        if let Some(operation) = operations
+            .get(self.observations.len())
+            .filter(|_| next.is_none())
+        {
+            return Ok(self.next(operation));
+        }
+        if let Some(action) = next.filter(|_| self.observations.is_empty()) {
+            return Ok(self.act("I can calculate this at once.", &action));
+        }
+        let result = match (self.observations.last(), operations.is_empty()) {
+            (Some(last), _) => (*last).to_owned(),
+            (None, _) => expression.to_string(),
+        };
+        let mut answer = format!("{expression} = {result}");
+        if total > 1 && self.instructions.contains("numbered list") {
+            for (number, (operation, result)) in
+                operations.iter().zip(&self.observations).enumerate()
+            {
+                let (left, right) = (self.value(&operation.left), self.value(&operation.right));
+                let start = if number == 0 { "\n\n" } else { "\n" };
+                answer += &format!(
+                    "{start}{}. {left} {} {right} = {result}",
+                    number + 1,
+                    operation.sign
+                );
+            }
+        }
+        Ok(self.answer("I have every number that I need.", &answer))
+    }
+
+    fn next(&self, operation: &Operation) -> String {
+        let (left, right) = (self.value(&operation.left), self.value(&operation.right));
+        let first = if self.observations.is_empty() {
+            "First"
+        } else {
+            "Now"
+        };
+        self.act(
+            &format!("{first} I work out {left} {} {right}.", operation.sign),
+            &format!("{}({left}, {right})", operation.tool.unwrap_or_default()),
+        )
+    }
+
+    fn value(&self, operand: &Operand) -> String {
+        match operand {
+            Operand::Number(number) => number.clone(),
+            Operand::Result(step) => self
+                .observations
+                .get(*step)
+                .copied()
+                .unwrap_or("?")
+                .to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::event::Message;
+    use std::ops::ControlFlow;
+
+    struct Deaf;
+
+    impl Listener for Deaf {
+        fn hear(&mut self, _: &str) -> ControlFlow<()> {
+            ControlFlow::Continue(())
+        }
+
+        fn again(&mut self) -> bool {
+            true
+        }
+    }
+
+    const TOOLS: &str = "add_numbers(x, y) subtract_numbers(x, y) multiply_numbers(x, y) \
+        divide_numbers(x, y) current_time() calculate(expression) numbered list";
+
+    fn says(tools: &str, question: &str, observations: &[&str]) -> Result<String> {
+        let mut messages = vec![Message::system(tools), Message::user(question)];
+        for observation in observations {
+            messages.push(Message::user(format!("Observation1: {observation}")));
+        }
+        let request = Request {
+            messages: &messages,
+            stop: &[],
+        };
+        Demo.ask(&request, &mut Deaf).map(|reply| reply.text)
+    }
+
+    #[test]
+    fn it_goes_step_by_step_and_ends_in_an_answer() {
+        let question = "What is 10 * 3 + 10?";
+        let said = says(TOOLS, question, &[]).unwrap();
+        assert!(said.ends_with("Action1: multiply_numbers(10, 3)"), "{said}");
+        let said = says(TOOLS, question, &["30"]).unwrap();
+        assert!(said.ends_with("Action2: add_numbers(30, 10)"), "{said}");
+        let said = says(TOOLS, question, &["30", "40"]).unwrap();
+        assert!(
+            said.ends_with("Answer: 10 * 3 + 10 = 40\n\n1. 10 * 3 = 30\n2. 30 + 10 = 40"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn it_uses_what_is_loaded_and_declines_the_rest() {
+        let said = says("calculate(expression)", "2 to the power of 10", &[]).unwrap();
+        assert!(said.ends_with("Action1: calculate(\"2 ^ 10\")"), "{said}");
+        assert!(says("", "What is 1 + 1?", &[]).is_err());
+        assert!(says(TOOLS, "Who wrote Faust?", &[]).is_err());
+        let said = says(TOOLS, "7 / 0", &["Error: division by zero"]).unwrap();
+        assert!(said.contains("Answer: 7 / 0 cannot be computed."), "{said}");
+    }
+}

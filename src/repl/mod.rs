@@ -1,0 +1,122 @@
+//! The prompt: a line is a command or a question, until there are no more.
+
+mod command;
+mod editor;
+
+use std::io::{self, BufRead, IsTerminal, Read, Write};
+
+use crate::agent::{Agent, Task};
+use crate::config::Config;
+use crate::error::{Error, Result};
+use crate::report;
+use command::Flow;
+use editor::{Editor, Line};
+
+/// The longest line that is taken from a pipe.
+const LINE_LIMIT: u64 = 1 << 20;
+
+/// What the prompt works with.
+pub(crate) struct Repl {
+    config: Config,
+    agent: Agent,
+    /// The exit code of the last question.
+    code: u8,
+}
+
+/// Takes questions until the end; `first` is asked before the first line is read, if it is not empty.
+/// Gives the exit code of the last question.
+pub fn run(config: Config, first: &str) -> Result<u8> {
+    let mut editor = Editor::open(&config)?;
+    let agent = Agent::new(config.engine(go_on(&config))?, crate::sinks(&config));
+    let mut repl = Repl {
+        config,
+        agent,
+        code: 0,
+    };
+    if editor.is_terminal() {
+        let model = repl.config.model.name();
+        repl.config.screen.notice(&format!(
+            "{model} answers; /help lists the commands, Ctrl-D leaves"
+        ))?;
+    }
+    if !first.trim().is_empty() {
+        repl.take(first)?;
+    }
+    loop {
+        let flow = match editor.read()? {
+            Line::Text(line) => repl.take(&line)?,
+            Line::Interrupted => {
+                repl.config.screen.notice("Ctrl-D or /exit leaves")?;
+                Flow::Continue
+            }
+            Line::End => Flow::Leave,
+        };
+        if flow == Flow::Leave {
+            return Ok(repl.code);
+        }
+    }
+}
+
+impl Repl {
+    /// A line is a command, a question, or nothing.
+    fn take(&mut self, line: &str) -> Result<Flow> {
+        let line = line.trim();
+        let done = match line {
+            "" => Ok(Flow::Continue),
+            "exit" | "quit" => Ok(Flow::Leave),
+            _ => match line.strip_prefix('/') {
+                Some(command) => command::run(self, command),
+                None => self.ask(line).map(|()| Flow::Continue),
+            },
+        };
+        match done {
+            Err(error) if error.is_closed_pipe() => Err(error),
+            Err(error) => {
+                self.code = report::tell(&error, &self.config.screen);
+                Ok(Flow::Continue)
+            }
+            done => done,
+        }
+    }
+
+    fn ask(&mut self, question: &str) -> Result<()> {
+        let attachments = self.config.attachments.clone();
+        match self.agent.run(Task {
+            query: question.to_owned(),
+            attachments,
+        }) {
+            Ok(_) => self.code = 0,
+            Err(error @ Error::Write(_)) => return Err(error),
+            // Everything else is on record, and was shown from there.
+            Err(error) => self.code = error.exit_code(),
+        }
+        Ok(())
+    }
+
+    /// Another engine, made from the settings as they are now.
+    fn renew(&mut self) -> Result<()> {
+        self.agent
+            .set_engine(self.config.engine(go_on(&self.config))?);
+        Ok(())
+    }
+}
+
+/// Asks on the terminal whether a query may go on when its model calls are used up.
+fn go_on(config: &Config) -> Option<Box<dyn FnMut(u32) -> bool>> {
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        return None;
+    }
+    let screen = config.screen;
+    Some(Box::new(move |limit| {
+        let question = format!("no answer after {limit} model calls; allow as many again? [y/N] ");
+        let mut reply = String::new();
+        let asked = screen.say(&question).is_ok() && io::stderr().flush().is_ok();
+        asked
+            && io::stdin()
+                .lock()
+                .take(LINE_LIMIT)
+                .read_line(&mut reply)
+                .is_ok()
+            && matches!(reply.trim(), "y" | "Y" | "yes")
+    }))
+}

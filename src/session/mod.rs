@@ -1,0 +1,349 @@
+//! A session is one query from task to outcome: the list of its events, and those who watch it grow.
+//!
+//! It knows nothing of colours, models or tools. Trace, JSON lines, totals and replay are readers of
+//! the list; the session itself only keeps it, in order.
+
+pub mod event;
+
+use std::time::Instant;
+
+use event::{Closed, End, Event, Fact, Message, SpanKind, Start, Status, Usage};
+
+use crate::error::{Error, Result};
+
+/// Somebody who watches a session: a printer, a file, a test.
+pub trait Sink {
+    /// Takes the next event. An error ends the query: what cannot be recorded is not done.
+    fn see(&mut self, event: &Event) -> Result<()>;
+}
+
+/// The watchers in the order they are told: those that keep the record before those that show it.
+pub type Sinks = Vec<Box<dyn Sink>>;
+
+/// The record of one query. It is started once, when made, and ended once, also after an error.
+pub struct Session {
+    id: String,
+    events: Vec<Event>,
+    sinks: Sinks,
+    clock: Instant,
+    step: Option<u32>,
+    spans: u32,
+    ended: bool,
+}
+
+impl Session {
+    /// Starts a session and tells the sinks so.
+    pub fn start(start: Start, sinks: Sinks) -> Result<Self> {
+        let mut session = Self {
+            id: new_id(),
+            events: Vec::new(),
+            sinks,
+            clock: Instant::now(),
+            step: None,
+            spans: 0,
+            ended: false,
+        };
+        session.record(Fact::Start(start))?;
+        Ok(session)
+    }
+
+    /// The id: sortable by time, unique.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Whether it has not ended yet.
+    pub fn is_active(&self) -> bool {
+        !self.ended
+    }
+
+    /// Everything that happened, oldest first, except the pieces of streamed text.
+    pub fn events(&self) -> &[Event] {
+        &self.events
+    }
+
+    /// What the model was sent and sent, in order.
+    pub fn messages(&self) -> impl Iterator<Item = &Message> {
+        self.events.iter().filter_map(|event| match &event.fact {
+            Fact::Message(message) => Some(message),
+            _ => None,
+        })
+    }
+
+    /// The spans that have been closed, in the order of their closing.
+    pub fn spans(&self) -> impl Iterator<Item = &Closed> {
+        self.events.iter().filter_map(|event| match &event.fact {
+            Fact::Closed(span) => Some(span),
+            _ => None,
+        })
+    }
+
+    /// The question.
+    pub fn query(&self) -> &str {
+        self.events
+            .iter()
+            .find_map(|event| match &event.fact {
+                Fact::Start(start) => Some(start.query.as_str()),
+                _ => None,
+            })
+            .unwrap_or_default()
+    }
+
+    /// The answer, if there is one.
+    pub fn answer(&self) -> Option<&str> {
+        self.events
+            .iter()
+            .rev()
+            .find_map(|event| match &event.fact {
+                Fact::Answer { text } => Some(text.as_str()),
+                _ => None,
+            })
+    }
+
+    /// The tokens of all closed spans.
+    pub fn usage(&self) -> Usage {
+        self.spans().fold(Usage::default(), |mut sum, span| {
+            sum += span.usage;
+            sum
+        })
+    }
+
+    /// Events from now on belong to this model call.
+    pub fn set_step(&mut self, step: u32) {
+        self.step = Some(step);
+    }
+
+    /// Adds a fact to the list, after every sink has taken it.
+    pub fn record(&mut self, fact: Fact) -> Result<()> {
+        if self.ended {
+            return Err(Error::InactiveSession);
+        }
+        let event = Event {
+            time: now(),
+            session: self.id.clone(),
+            step: self.step,
+            fact,
+        };
+        for sink in &mut self.sinks {
+            sink.see(&event)?;
+        }
+        if !matches!(event.fact, Fact::Text { .. }) {
+            self.events.push(event);
+        }
+        Ok(())
+    }
+
+    /// Runs `work` inside a new span: opened before, closed after, whatever the outcome.
+    /// An error of `work` closes the span as failed and is passed on.
+    pub fn span<T>(
+        &mut self,
+        kind: SpanKind,
+        title: &str,
+        work: impl FnOnce(&mut Span<'_>) -> Result<T>,
+    ) -> Result<T> {
+        self.spans += 1;
+        let id = self.spans;
+        self.record(Fact::Opened {
+            id,
+            kind,
+            title: title.to_owned(),
+        })?;
+        let begun = Instant::now();
+        let mut span = Span {
+            session: self,
+            ok: true,
+            output: String::new(),
+            usage: Usage::default(),
+        };
+        let result = work(&mut span);
+        if let Err(error) = &result {
+            span.failed(error.to_string());
+        }
+        let Span {
+            ok, output, usage, ..
+        } = span;
+        let ms = millis(begun);
+        let closed = self.record(Fact::Closed(Closed {
+            id,
+            kind,
+            title: title.to_owned(),
+            ok,
+            output,
+            ms,
+            usage,
+        }));
+        let value = result?;
+        closed?;
+        Ok(value)
+    }
+
+    /// Ends the session and gives the sinks back. What the sinks say to the last event is the caller's to weigh.
+    pub fn end(
+        &mut self,
+        status: Status,
+        exit_code: u8,
+        steps: u32,
+        tool_calls: u32,
+    ) -> (Result<()>, Sinks) {
+        self.step = None;
+        let told = self.record(Fact::End(End {
+            status,
+            exit_code,
+            steps,
+            tool_calls,
+            usage: self.usage(),
+            ms: millis(self.clock),
+        }));
+        self.ended = true;
+        (told, std::mem::take(&mut self.sinks))
+    }
+
+    /// Shows the recorded events to another sink, in order. Nothing runs, nothing changes.
+    pub fn replay(&self, sink: &mut dyn Sink) -> Result<()> {
+        self.events.iter().try_for_each(|event| sink.see(event))
+    }
+}
+
+/// What is handed to the work inside a span. Opening and closing are not its business.
+pub struct Span<'a> {
+    session: &'a mut Session,
+    ok: bool,
+    output: String,
+    usage: Usage,
+}
+
+impl Span<'_> {
+    /// Sets what the work came to.
+    pub fn output(&mut self, text: impl Into<String>) {
+        self.output = text.into();
+    }
+
+    /// Marks the span as failed, for this reason, though the query goes on.
+    pub fn failed(&mut self, why: impl Into<String>) {
+        self.ok = false;
+        self.output = why.into();
+    }
+
+    /// Sets the tokens that the work took.
+    pub fn used(&mut self, usage: Usage) {
+        self.usage = usage;
+    }
+
+    /// Adds a fact while the span is open.
+    pub fn record(&mut self, fact: Fact) -> Result<()> {
+        self.session.record(fact)
+    }
+}
+
+/// Milliseconds since `begun`, by a clock that cannot be set.
+pub fn millis(begun: Instant) -> u64 {
+    u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+fn now() -> String {
+    format!("{:.3}", jiff::Timestamp::now())
+}
+
+/// Time first, so that ids sort as they were made; then chance, so that two programs cannot meet.
+fn new_id() -> String {
+    use std::hash::{BuildHasher, RandomState};
+    let chance = RandomState::new().hash_one(std::process::id()) & 0xff_ffff;
+    format!(
+        "{}-{chance:06x}",
+        jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    struct Notes(Rc<RefCell<Vec<Fact>>>);
+
+    impl Sink for Notes {
+        fn see(&mut self, event: &Event) -> Result<()> {
+            self.0.borrow_mut().push(event.fact.clone());
+            Ok(())
+        }
+    }
+
+    fn session() -> (Session, Rc<RefCell<Vec<Fact>>>) {
+        let notes = Rc::new(RefCell::new(Vec::new()));
+        let start = Start {
+            query: "q".into(),
+            model: "m".into(),
+            engine: "react".into(),
+            ttl: 3,
+            continues: None,
+        };
+        (
+            Session::start(start, vec![Box::new(Notes(notes.clone()))]).unwrap(),
+            notes,
+        )
+    }
+
+    #[test]
+    fn a_failing_span_is_closed_as_failed_and_its_error_is_passed_on() {
+        let (mut session, _) = session();
+        let result: Result<()> =
+            session.span(SpanKind::Tool, "t", |_| Err(Error::config("no such thing")));
+        assert!(matches!(result, Err(Error::Config { .. })));
+        let span = session.spans().next().unwrap();
+        assert_eq!((span.ok, span.output.as_str()), (false, "no such thing"));
+    }
+
+    #[test]
+    fn replaying_twice_shows_the_same_and_adds_nothing() {
+        let (mut session, notes) = session();
+        session
+            .span(SpanKind::Llm, "m", |span| {
+                span.output("Answer: 1");
+                span.used(Usage {
+                    input_tokens: Some(3),
+                    output_tokens: None,
+                });
+                Ok(())
+            })
+            .unwrap();
+        let seen = notes.borrow().clone();
+        for _ in 0..2 {
+            notes.borrow_mut().clear();
+            session.replay(&mut Notes(notes.clone())).unwrap();
+            assert_eq!(*notes.borrow(), seen);
+        }
+        assert_eq!(
+            session.usage(),
+            Usage {
+                input_tokens: Some(3),
+                output_tokens: None
+            }
+        );
+    }
+
+    #[test]
+    fn an_ended_session_takes_no_more() {
+        let (mut session, _) = session();
+        let (told, sinks) = session.end(Status::Answered, 0, 1, 0);
+        assert!(told.is_ok() && sinks.len() == 1 && !session.is_active());
+        assert!(matches!(
+            session.record(Fact::Notice {
+                text: "late".into()
+            }),
+            Err(Error::InactiveSession)
+        ));
+    }
+
+    #[test]
+    fn a_record_round_trips_as_json() {
+        let (mut session, _) = session();
+        session
+            .record(Fact::Message(Message::user("hello")))
+            .unwrap();
+        for event in session.events() {
+            let line = serde_json::to_string(event).unwrap();
+            assert_eq!(&serde_json::from_str::<Event>(&line).unwrap(), event);
+        }
+    }
+}

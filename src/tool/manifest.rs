@@ -1,0 +1,468 @@
+//! `tools.toml`: which tools there are, made of built-in functions.
+//!
+//! ```toml
+//! [[tool]]
+//! name = "multiply_numbers"
+//! function = "math.multiply"
+//! description = "Multiply two numbers."
+//! example = "multiply_numbers(10, 3)"
+//! ```
+//!
+//! `name` and `function` are enough. Every mistake is an error with its line and column.
+
+mod template;
+
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::function::{self, Escape, Function, Limits};
+use super::params::{Param, Type};
+use super::{Approval, Effect, Spec, Tool, did_you_mean};
+use crate::error::{Error, Result};
+use template::Template;
+
+/// The tools that come with the program.
+pub const DEFAULT: &str = include_str!("../../tools.toml");
+/// The largest file that is read.
+pub const SIZE_LIMIT: usize = 256 << 10;
+/// How many bytes of a result the model is shown unless the tool says otherwise.
+const MAX_OUTPUT: usize = 8192;
+/// How long a tool may take unless it says otherwise.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// The longest description; it is part of every prompt.
+const DESCRIPTION: usize = 1000;
+
+/// Reads a manifest; `file` is its name in errors.
+pub fn load(text: &str, file: &str) -> Result<Vec<Box<dyn Tool>>> {
+    let place = |mistake: Mistake| {
+        let before = &text[..text.floor_char_boundary(mistake.at.min(text.len()))];
+        let line = before.matches('\n').count() + 1;
+        let column = before
+            .rsplit('\n')
+            .next()
+            .unwrap_or_default()
+            .chars()
+            .count()
+            + 1;
+        Error::config(format!("{file}:{line}:{column}: {}", mistake.what))
+    };
+    if text.len() > SIZE_LIMIT {
+        return Err(Error::config(format!(
+            "{file}: larger than {SIZE_LIMIT} bytes"
+        )));
+    }
+    let document = DeTable::parse(text).map_err(|error| {
+        let at = error.span().map_or(0, |span| span.start);
+        place(Mistake {
+            at,
+            what: error.message().replace('\n', ", "),
+        })
+    })?;
+    tools(document.get_ref()).map_err(place)
+}
+
+/// A mistake and the byte where it is.
+struct Mistake {
+    at: usize,
+    what: String,
+}
+
+type Read<T> = std::result::Result<T, Mistake>;
+type Item<'a> = Spanned<DeValue<'a>>;
+type Bindings = Vec<(String, Bound)>;
+
+fn mistake<T>(item: &Spanned<impl Sized>, what: impl Into<String>) -> Read<T> {
+    Err(Mistake {
+        at: item.span().start,
+        what: what.into(),
+    })
+}
+
+fn tools(document: &DeTable<'_>) -> Read<Vec<Box<dyn Tool>>> {
+    known_keys(document, &["tool"], "key")?;
+    let Some(list) = document.get("tool") else {
+        return Ok(Vec::new());
+    };
+    let DeValue::Array(items) = list.get_ref() else {
+        return mistake(list, "`tool` must be a list: write [[tool]]");
+    };
+    let mut tools: Vec<Box<dyn Tool>> = Vec::new();
+    for item in items.iter() {
+        let tool = Declared::read(item)?;
+        let name = tool.spec.name.to_lowercase();
+        if tools
+            .iter()
+            .any(|other| other.spec().name.to_lowercase() == name)
+        {
+            return mistake(item, format!("a second tool named `{}`", tool.spec.name));
+        }
+        tools.push(Box::new(tool));
+    }
+    Ok(tools)
+}
+
+/// A tool made of a function, with some of its arguments bound.
+struct Declared {
+    spec: Spec,
+    function: &'static Function,
+    bound: Bindings,
+    limits: Limits,
+}
+
+/// What a tool gives for an argument of its function.
+enum Bound {
+    /// A text with the model's arguments in it.
+    Text(Template, Escape),
+    /// A value as it is.
+    Value(Value),
+}
+
+impl Tool for Declared {
+    fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    fn call(&self, args: &Map<String, Value>) -> std::result::Result<Value, String> {
+        let mut full = args.clone();
+        for param in &self.spec.params {
+            if let Some(default) = &param.default {
+                full.entry(&param.name).or_insert_with(|| default.clone());
+            }
+        }
+        let bound: Vec<(String, Value)> = self
+            .bound
+            .iter()
+            .map(|(name, bound)| match bound {
+                Bound::Text(template, escape) => {
+                    (name.clone(), template.fill(&full, *escape).into())
+                }
+                Bound::Value(value) => (name.clone(), value.clone()),
+            })
+            .collect();
+        full.extend(bound);
+        self.function.run(&full, &self.limits)
+    }
+}
+
+impl Declared {
+    fn read(item: &Item<'_>) -> Read<Self> {
+        const KEYS: &[&str] = &[
+            "name",
+            "function",
+            "description",
+            "example",
+            "params",
+            "bind",
+            "approval",
+            "timeout",
+            "max_output",
+        ];
+        let DeValue::Table(table) = item.get_ref() else {
+            return mistake(item, "a tool must be a table: write [[tool]]");
+        };
+        known_keys(table, KEYS, "key")?;
+        let text = |key: &str| table.get(key).map(|item| (text(item, key), item));
+        let (name, name_item) = match text("name") {
+            Some((name, item)) => (name?, item),
+            None => return mistake(item, "a tool needs a `name`"),
+        };
+        let letters = |c: char| c.is_alphanumeric() || c == '_';
+        if !(1..=64).contains(&name.chars().count()) || !name.chars().all(letters) {
+            return mistake(name_item, "a name is 1 to 64 letters, digits and `_`");
+        }
+        let function = match text("function") {
+            Some((function, item)) => self::function(function?, item)?,
+            None => return mistake(item, format!("`{name}` needs a `function`")),
+        };
+        let description = match text("description") {
+            Some((description, item)) => prose(description?, item)?,
+            None => function.description.to_owned(),
+        };
+        let example = match text("example") {
+            Some((example, item)) => Some(prose(example?, item)?),
+            None => None,
+        };
+        let (params, bound) = params(function, table)?;
+        if let Some(slot) = function
+            .slots
+            .iter()
+            .find(|s| s.required && !bound.iter().any(|(b, _)| b == s.name))
+        {
+            return mistake(
+                item,
+                format!("`{}` needs bind.{}", function.name, slot.name),
+            );
+        }
+        let approval = match text("approval") {
+            None => Approval::Allow,
+            Some((word, item)) => match word? {
+                "allow" => Approval::Allow,
+                "ask" => Approval::Ask,
+                "deny" => Approval::Deny,
+                _ => return mistake(item, "`approval` is \"allow\", \"ask\" or \"deny\""),
+            },
+        };
+        let timeout = match text("timeout") {
+            None => TIMEOUT,
+            Some((words, item)) => match crate::duration::parse(words?) {
+                Some(duration) if !duration.is_zero() => duration,
+                _ => return mistake(item, "`timeout` is a duration such as \"10s\" or \"500ms\""),
+            },
+        };
+        let max_output = match table.get("max_output") {
+            None => MAX_OUTPUT,
+            Some(item) => match value(item)?.as_u64() {
+                Some(bytes @ 1..=1_048_576) => usize::try_from(bytes).unwrap_or(MAX_OUTPUT),
+                _ => return mistake(item, "`max_output` is a number of bytes up to 1048576"),
+            },
+        };
+        let (name, effect) = (name.to_owned(), function.effect);
+        let spec = Spec {
+            name,
+            description,
+            example,
+            params,
+            effect,
+            approval,
+            timeout,
+            max_output,
+        };
+        Ok(Self {
+            spec,
+            function,
+            bound,
+            limits: Limits { timeout },
+        })
+    }
+}
+
+fn function(name: &str, item: &Item<'_>) -> Read<&'static Function> {
+    let names = || function::all().map(|function| function.name);
+    match function::all().find(|function| function.name == name) {
+        Some(function) => Ok(function),
+        None => mistake(
+            item,
+            format!("unknown function `{name}`{}", did_you_mean(name, names())),
+        ),
+    }
+}
+
+/// The parameters that the model sees, and what the tool binds.
+fn params(function: &Function, table: &DeTable<'_>) -> Read<(Vec<Param>, Bindings)> {
+    let own = (function.params)();
+    let empty = DeTable::new();
+    let declared = match table.get("params") {
+        None => &empty,
+        Some(item) => sub_table(item, "params")?,
+    };
+    let binds = match table.get("bind") {
+        None => &empty,
+        Some(item) => sub_table(item, "bind")?,
+    };
+    let is_bound = |name: &str| binds.get(name).is_some();
+    let mut params: Vec<Param> = own.iter().filter(|p| !is_bound(&p.name)).cloned().collect();
+    for (key, item) in declared.iter() {
+        let name = key.get_ref();
+        match params.iter_mut().find(|param| param.name == **name) {
+            Some(param) => read_param(param, item)?,
+            None if is_bound(name) => return mistake(key, format!("`{name}` is bound already")),
+            None => {
+                let mut param = Param::new(name, Type::Any);
+                read_param(&mut param, item)?;
+                params.push(param);
+            }
+        }
+    }
+    let mut bound = Vec::new();
+    let mut used: Vec<String> = Vec::new();
+    for (key, item) in binds.iter() {
+        let name = key.get_ref();
+        let slot = function.slots.iter().find(|slot| slot.name == &**name);
+        if slot.is_none() && !function.open && !own.iter().any(|param| param.name == **name) {
+            let names = own
+                .iter()
+                .map(|p| p.name.as_str())
+                .chain(function.slots.iter().map(|s| s.name));
+            return mistake(
+                key,
+                format!(
+                    "`{}` has no `{name}` to bind{}",
+                    function.name,
+                    did_you_mean(name, names)
+                ),
+            );
+        }
+        let escape = slot.map_or(Escape::None, |slot| slot.escape);
+        let value = match item.get_ref() {
+            DeValue::String(text) => {
+                let template = Template::read(text, &params).or_else(|why| mistake(item, why))?;
+                if escape == Escape::Url && !template.host_is_fixed() {
+                    return mistake(
+                        item,
+                        "a URL begins with http:// or https:// and a host without placeholders",
+                    );
+                }
+                used.extend(template.names().map(str::to_owned));
+                Bound::Text(template, escape)
+            }
+            _ => Bound::Value(value(item)?),
+        };
+        bound.push((name.to_string(), value));
+    }
+    for (key, _) in declared.iter() {
+        let name = key.get_ref();
+        let known = function.open || own.iter().any(|param| param.name == **name);
+        if !known && !used.iter().any(|other| *other == **name) {
+            let names = own.iter().map(|param| param.name.as_str());
+            return mistake(
+                key,
+                format!(
+                    "`{}` has no parameter `{name}`, and nothing bound uses it{}",
+                    function.name,
+                    did_you_mean(name, names)
+                ),
+            );
+        }
+    }
+    Ok((params, bound))
+}
+
+fn read_param(param: &mut Param, item: &Item<'_>) -> Read<()> {
+    let table = sub_table(item, "a parameter")?;
+    known_keys(
+        table,
+        &["type", "description", "default", "optional", "enum"],
+        "key",
+    )?;
+    if let Some(item) = table.get("type") {
+        let words: Vec<&Item<'_>> = match item.get_ref() {
+            DeValue::Array(items) => items.iter().collect(),
+            _ => vec![item],
+        };
+        param.types = words.into_iter().map(kind).collect::<Read<_>>()?;
+    }
+    if let Some(item) = table.get("description") {
+        param.description = prose(text(item, "description")?, item)?;
+    }
+    if let Some(item) = table.get("optional") {
+        let DeValue::Boolean(optional) = item.get_ref() else {
+            return mistake(item, "`optional` is true or false");
+        };
+        param.optional = *optional;
+    }
+    if let Some(item) = table.get("enum") {
+        let Value::Array(choices) = value(item)? else {
+            return mistake(item, "`enum` is a list of the values that may be given");
+        };
+        param.choices = choices;
+    }
+    if let Some(item) = table.get("default") {
+        let default = value(item)?;
+        if let Err(why) = param.check(&default) {
+            return mistake(item, format!("the default does not fit: {why}"));
+        }
+        param.default = Some(default);
+    }
+    Ok(())
+}
+
+fn kind(item: &Item<'_>) -> Read<Type> {
+    let word = text(item, "type")?;
+    match Type::from_name(word) {
+        Some(kind) => Ok(kind),
+        None => {
+            let names = Type::NAMES.iter().copied();
+            mistake(
+                item,
+                format!("unknown type `{word}`{}", did_you_mean(word, names)),
+            )
+        }
+    }
+}
+
+fn known_keys(table: &DeTable<'_>, known: &[&str], what: &str) -> Read<()> {
+    for (key, _) in table.iter() {
+        let name = key.get_ref();
+        if !known.contains(&&**name) {
+            return mistake(
+                key,
+                format!(
+                    "unknown {what} `{name}`{}",
+                    did_you_mean(name, known.iter().copied())
+                ),
+            );
+        }
+    }
+    Ok(())
+}
+
+fn sub_table<'a, 'i>(item: &'a Item<'i>, what: &str) -> Read<&'a DeTable<'i>> {
+    match item.get_ref() {
+        DeValue::Table(table) => Ok(table),
+        _ => mistake(item, format!("`{what}` must be a table")),
+    }
+}
+
+fn text<'a>(item: &'a Item<'_>, key: &str) -> Read<&'a str> {
+    match item.get_ref() {
+        DeValue::String(text) => Ok(text),
+        _ => mistake(item, format!("`{key}` must be a text in quotes")),
+    }
+}
+
+/// A text that goes into the prompt: short, and without anything that a terminal would obey.
+fn prose(text: &str, item: &Item<'_>) -> Read<String> {
+    if text.len() > DESCRIPTION {
+        return mistake(item, format!("longer than {DESCRIPTION} bytes"));
+    }
+    if text.chars().any(|c| c.is_control() && c != '\n') {
+        return mistake(item, "a control character in it");
+    }
+    Ok(text.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// A TOML value as JSON. A date is its text.
+fn value(item: &Item<'_>) -> Read<Value> {
+    Ok(match item.get_ref() {
+        DeValue::String(text) => Value::from(&**text),
+        DeValue::Boolean(flag) => Value::from(*flag),
+        DeValue::Integer(digits) => match i64::from_str_radix(digits.as_str(), digits.radix()) {
+            Ok(number) => Value::from(number),
+            Err(_) => return mistake(item, "the number is too large"),
+        },
+        DeValue::Float(digits) => {
+            let number = digits
+                .as_str()
+                .parse::<f64>()
+                .ok()
+                .and_then(serde_json::Number::from_f64);
+            match number {
+                Some(number) => Value::Number(number),
+                None => return mistake(item, "not a number that JSON has"),
+            }
+        }
+        DeValue::Datetime(moment) => Value::from(moment.to_string()),
+        DeValue::Array(items) => Value::Array(items.iter().map(value).collect::<Read<_>>()?),
+        DeValue::Table(table) => Value::Object(
+            table
+                .iter()
+                .map(|(key, item)| Ok((key.get_ref().to_string(), value(item)?)))
+                .collect::<Read<_>>()?,
+        ),
+    })
+}
+
+/// Leaves only what a project's own file may have before it is trusted: tools that compute.
+/// Says how many were left out.
+pub fn only_pure(tools: Vec<Box<dyn Tool>>) -> (Vec<Box<dyn Tool>>, usize) {
+    let all = tools.len();
+    let pure: Vec<_> = tools
+        .into_iter()
+        .filter(|tool| tool.spec().effect == Effect::Pure)
+        .collect();
+    let left_out = all - pure.len();
+    (pure, left_out)
+}

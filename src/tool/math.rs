@@ -1,0 +1,237 @@
+//! `math.*`: the four operations, and `math.calculate` for whole expressions with units.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value};
+
+use super::function::{Body, Function, Limits};
+use super::params::{Param, Type};
+
+/// The longest expression that is computed.
+const LENGTH: usize = 1024;
+/// The deepest nesting: the calculator works recursively.
+const DEPTH: usize = 32;
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    binary("math.add", "Add two numbers.", |a, b| Ok(a + b)),
+    binary(
+        "math.subtract",
+        "Subtract the second number from the first.",
+        |a, b| Ok(a - b),
+    ),
+    binary("math.multiply", "Multiply two numbers.", |a, b| Ok(a * b)),
+    binary(
+        "math.divide",
+        "Divide the first number by the second.",
+        |a, b| match b {
+            0.0 => Err("division by zero".to_owned()),
+            _ => Ok(a / b),
+        },
+    ),
+    Function {
+        name: "math.calculate",
+        description: "Compute an expression, also with units, such as `(2 + 3) * 4` or `5 km to miles`.",
+        params: || vec![Param::new("expression", Type::String)],
+        body: Body::Call(calculate),
+        ..Function::PURE
+    },
+];
+
+/// A function of two numbers, `x` and `y`.
+const fn binary(
+    name: &'static str,
+    description: &'static str,
+    compute: fn(f64, f64) -> Result<f64, String>,
+) -> Function {
+    Function {
+        name,
+        description,
+        params: || vec![Param::new("x", Type::Number), Param::new("y", Type::Number)],
+        body: Body::Numbers(compute),
+        ..Function::PURE
+    }
+}
+
+/// Runs a function of two numbers.
+pub(super) fn run(
+    compute: fn(f64, f64) -> Result<f64, String>,
+    args: &Map<String, Value>,
+) -> Result<Value, String> {
+    let number = |name: &str| {
+        let number = args.get(name).and_then(Value::as_f64);
+        number.ok_or_else(|| format!("`{name}` must be a number"))
+    };
+    let result = compute(number("x")?, number("y")?)?;
+    value(result).ok_or_else(|| "the result is too large".to_owned())
+}
+
+/// A number as JSON: whole where it is whole.
+fn value(number: f64) -> Option<Value> {
+    if number.fract() == 0.0 && number.abs() < 9e15 {
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "whole, and smaller than 2^53"
+        )]
+        return Some(Value::from(number as i64));
+    }
+    serde_json::Number::from_f64(number).map(Value::Number)
+}
+
+/// A number as a person writes it: 12 digits after the point at most, no more digits in all than
+/// are exact, no zeros at the end; powers of ten only for the very large and very small.
+pub(super) fn number_text(number: f64) -> String {
+    let magnitude = number.abs();
+    if number == 0.0 {
+        return "0".to_owned();
+    }
+    if !number.is_finite() || !(1e-6..1e21).contains(&magnitude) {
+        let text = format!("{number:.11e}");
+        let (digits, power) = text.split_once('e').unwrap_or((&text, "0"));
+        return format!(
+            "{}e{power}",
+            digits.trim_end_matches('0').trim_end_matches('.')
+        );
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the logarithm of a number in 1e-6..1e21"
+    )]
+    let before_point = magnitude.log10().floor() as i32 + 1;
+    let after_point = usize::try_from((15 - before_point).clamp(0, 12)).unwrap_or(0);
+    let text = format!("{number:.after_point$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
+struct Deadline(Instant);
+
+impl fend_core::Interrupt for Deadline {
+    fn should_interrupt(&self) -> bool {
+        Instant::now() >= self.0
+    }
+}
+
+/// Uses fend, whose language it is: <https://printfn.github.io/fend/documentation/>.
+fn calculate(args: &Map<String, Value>, limits: &Limits) -> Result<Value, String> {
+    let expression = args
+        .get("expression")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .trim();
+    check(expression)?;
+    let mut context = fend_core::Context::new();
+    context.disable_rng();
+    let deadline = Deadline(Instant::now() + limits.timeout.min(Duration::from_secs(5)));
+    let result = fend_core::evaluate_with_interrupt(expression, &mut context, &deadline)
+        .map_err(|error| format!("`{expression}` cannot be computed: {error}"))?;
+    let text = result.get_main_result().trim();
+    let text = text.strip_prefix("approx. ").unwrap_or(text);
+    if text.is_empty() {
+        return Err("the expression is empty".to_owned());
+    }
+    let number = text
+        .parse()
+        .ok()
+        .filter(|_| text.len() < 17)
+        .and_then(value);
+    Ok(number.unwrap_or_else(|| Value::from(text)))
+}
+
+/// Refuses what could take the calculator's stack or a great deal of time before it starts.
+fn check(expression: &str) -> Result<(), String> {
+    if expression.len() > LENGTH {
+        return Err(format!("the expression is longer than {LENGTH} characters"));
+    }
+    let (mut depth, mut deepest, mut signs) = (0_usize, 0_usize, 0_usize);
+    for c in expression.chars() {
+        match c {
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' => depth = depth.saturating_sub(1),
+            // Each of these adds a level where it can: powers and signs nest to the right.
+            '^' | '-' | '+' | '!' | '*' | '/' => signs += 1,
+            _ => {}
+        }
+        deepest = deepest.max(depth);
+    }
+    match deepest > DEPTH || signs > LENGTH / 4 {
+        true => Err("the expression is nested too deeply".to_owned()),
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn calculated(expression: &str) -> Result<String, String> {
+        let args = Map::from_iter([("expression".to_owned(), Value::from(expression))]);
+        calculate(
+            &args,
+            &Limits {
+                timeout: Duration::from_secs(10),
+            },
+        )
+        .map(|value| super::super::text_of(&value))
+    }
+
+    #[test]
+    fn numbers_are_written_as_people_write_them() {
+        for (number, text) in [
+            (40.0, "40"),
+            (-0.0, "0"),
+            (50.523_798_942_565_92, "50.523798942566"),
+            (0.1 + 0.2, "0.3"),
+            (1234.1 + 0.2, "1234.3"),
+            (1.0 / 3.0, "0.333333333333"),
+            (1e20, "100000000000000000000"),
+            (1e300, "1e300"),
+            (1.5e-9, "1.5e-9"),
+            (-2.5, "-2.5"),
+        ] {
+            assert_eq!(number_text(number), text);
+        }
+    }
+
+    #[test]
+    fn expressions_are_computed_with_units() {
+        for (expression, wanted) in [
+            ("(2 + 3) * 4", "20"),
+            ("10 / 4", "2.5"),
+            ("2 ^ 10", "1024"),
+            ("5 km to m", "5000 m"),
+            ("15% of 80", "12"),
+            ("sqrt(16)", "4"),
+            ("12 * 7 + 5", "89"),
+        ] {
+            assert_eq!(
+                calculated(expression).as_deref(),
+                Ok(wanted),
+                "{expression}"
+            );
+        }
+        assert!(calculated("1 / 0").is_err());
+        assert!(calculated("what").is_err());
+        assert!(calculated("").is_err());
+    }
+
+    #[test]
+    fn a_bomb_is_refused_or_interrupted() {
+        for bomb in [
+            "9^9^9^9^9".to_owned(),
+            "99999999!".to_owned(),
+            "(".repeat(1000),
+            "-".repeat(1000) + "1",
+            "(".repeat(32) + "1" + &")".repeat(32) + &"^2".repeat(200),
+            "1;".repeat(500),
+            "a".repeat(1025),
+            "x = ".repeat(200),
+            "\\x. ".repeat(200),
+        ] {
+            let begun = Instant::now();
+            let _ = calculated(&bomb);
+            assert!(begun.elapsed() < Duration::from_secs(7), "{bomb}");
+        }
+    }
+}

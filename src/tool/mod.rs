@@ -1,0 +1,221 @@
+//! Tools: what the model can call, and the toolchain that holds them.
+//!
+//! A tool describes itself, so that the model knows it, arguments are checked before it runs, and
+//! policy can judge it. Which tools there are is declared in `tools.toml` (see [`manifest`]).
+
+pub mod call;
+pub(crate) mod cursor;
+pub(crate) mod function;
+pub(crate) mod http;
+pub mod literal;
+pub mod manifest;
+pub(crate) mod math;
+pub mod params;
+pub(crate) mod time;
+
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use crate::error::{Error, Result};
+use call::{Call, Proposal};
+use params::Param;
+
+/// Something that the model can call.
+pub trait Tool {
+    /// How it is called and what may be expected of it. The same at every call.
+    fn spec(&self) -> &Spec;
+
+    /// Runs it with arguments that fit its parameters; those not given take their defaults.
+    /// The error is told to the model, so it says what to do instead.
+    fn call(&self, args: &Map<String, Value>) -> std::result::Result<Value, String>;
+}
+
+/// How a tool is called and what may be expected of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Spec {
+    /// What the model calls: letters of any script, digits and `_`, 1 to 64 of them.
+    pub name: String,
+    /// What it does, in a sentence.
+    pub description: String,
+    /// A call as an example.
+    pub example: Option<String>,
+    /// The parameters in the order of positional arguments.
+    pub params: Vec<Param>,
+    /// What running it can change or reveal.
+    pub effect: Effect,
+    /// Whether it may run without asking.
+    pub approval: Approval,
+    /// How long it may take.
+    pub timeout: Duration,
+    /// How many bytes of its result the model is shown.
+    pub max_output: usize,
+}
+
+impl Spec {
+    /// `name(x: number, y: number)`, as shown to the model and to people.
+    pub fn signature(&self) -> String {
+        format!("{}({})", self.name, params::signature(&self.params))
+    }
+}
+
+/// What running a tool can change or reveal, from harmless to lasting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Effect {
+    /// Computes from its arguments; at most reads the clock.
+    Pure,
+    /// Reads public things outside the program.
+    ReadsWorld,
+    /// Reads private things.
+    PrivateRead,
+    /// Sends something out.
+    Outward,
+    /// Changes something that stays changed.
+    Lasting,
+}
+
+impl Effect {
+    /// The name of the class.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pure => "pure",
+            Self::ReadsWorld => "reads the world",
+            Self::PrivateRead => "private read",
+            Self::Outward => "outward",
+            Self::Lasting => "lasting",
+        }
+    }
+}
+
+/// Whether a tool may run without asking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Approval {
+    /// It runs.
+    Allow,
+    /// The person is asked each time.
+    Ask,
+    /// It never runs.
+    Deny,
+}
+
+/// The tools that are loaded, in order, with names that differ.
+#[derive(Default)]
+pub struct Toolchain {
+    tools: Vec<Box<dyn Tool>>,
+}
+
+impl Toolchain {
+    /// Holds these tools. Two tools of one name, whatever the case of its letters, are an error.
+    pub fn new(tools: Vec<Box<dyn Tool>>) -> Result<Self> {
+        for (at, tool) in tools.iter().enumerate() {
+            let name = &tool.spec().name;
+            if tools[..at]
+                .iter()
+                .any(|other| other.spec().name.to_lowercase() == name.to_lowercase())
+            {
+                return Err(Error::config(format!("two tools are named `{name}`")));
+            }
+        }
+        Ok(Self { tools })
+    }
+
+    /// The descriptions of all tools, in order.
+    pub fn specs(&self) -> impl Iterator<Item = &Spec> {
+        self.tools.iter().map(|tool| tool.spec())
+    }
+
+    /// The tool of this name; the case of its letters does not matter, nor does a namespace that
+    /// models put before it (`functions.name`).
+    pub fn find(&self, name: &str) -> Option<&dyn Tool> {
+        let plain = ["functions.", "tools.", "default_api."]
+            .iter()
+            .find_map(|space| name.strip_prefix(space))
+            .unwrap_or(name);
+        let exact = self.tools.iter().find(|tool| tool.spec().name == plain);
+        let lower = plain.to_lowercase();
+        exact
+            .or_else(|| {
+                self.tools
+                    .iter()
+                    .find(|tool| tool.spec().name.to_lowercase() == lower)
+            })
+            .map(|tool| &**tool)
+    }
+
+    /// Makes a call of a proposal, or says in one line what the model should do instead.
+    pub fn bind(&self, proposal: &Proposal) -> std::result::Result<Call, Rejection> {
+        let Some(tool) = self.find(&proposal.tool) else {
+            return Err(Rejection(self.unknown(&proposal.tool)));
+        };
+        let spec = tool.spec();
+        let args = params::bind(&spec.name, &spec.params, &proposal.args).map_err(Rejection)?;
+        Ok(Call {
+            tool: spec.name.clone(),
+            args,
+        })
+    }
+
+    /// The call as one line, as the model would write it.
+    pub fn display(&self, call: &Call) -> String {
+        call.display(
+            self.find(&call.tool)
+                .map_or(&[], |tool| &tool.spec().params),
+        )
+    }
+
+    fn unknown(&self, name: &str) -> String {
+        let names: Vec<&str> = self.specs().map(|spec| spec.name.as_str()).collect();
+        let name: String = name.chars().take(64).collect();
+        match (nearest(&name, names.iter().copied()), names.is_empty()) {
+            (_, true) => format!("there is no tool `{name}`: no tools are loaded"),
+            (Some(near), _) => {
+                format!(
+                    "there is no tool `{name}`; did you mean `{near}`? The tools are: {}",
+                    names.join(", ")
+                )
+            }
+            (None, _) => format!(
+                "there is no tool `{name}`. The tools are: {}",
+                names.join(", ")
+            ),
+        }
+    }
+}
+
+/// Why a proposal cannot be called, in one line for the model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rejection(pub String);
+
+/// The candidate that a mistyped word was most likely meant to be.
+pub(crate) fn nearest<'a>(
+    word: &str,
+    candidates: impl Iterator<Item = &'a str>,
+) -> Option<&'a str> {
+    candidates
+        .map(|candidate| {
+            (
+                strsim::jaro_winkler(&word.to_lowercase(), &candidate.to_lowercase()),
+                candidate,
+            )
+        })
+        .filter(|(likeness, _)| *likeness > 0.75)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, candidate)| candidate)
+}
+
+/// `: did you mean …?` if there is something near, else nothing.
+pub(crate) fn did_you_mean<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> String {
+    nearest(word, candidates).map_or(String::new(), |near| format!("; did you mean `{near}`?"))
+}
+
+/// A result as the model reads it: text as it is, numbers as a person writes them, the rest as JSON.
+pub fn text_of(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => match number.as_f64() {
+            Some(float) if number.is_f64() => math::number_text(float),
+            _ => number.to_string(),
+        },
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,9 @@
+//! What people see: sinks over the stream of events, and the screen that they write to.
+
+pub mod json;
+pub mod printer;
+pub mod quiet;
+pub mod screen;
+pub mod text;
+pub mod theme;
+pub mod tree;

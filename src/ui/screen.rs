@@ -1,0 +1,121 @@
+//! The two streams that the program writes to, and what each of them is.
+//!
+//! Standard output carries the answer, standard error everything else. Every text from outside is
+//! cleaned before it comes here.
+
+use std::io::{self, IsTerminal, Write};
+
+use rustix::fs::fstat;
+
+use super::theme::Theme;
+use crate::error::Result;
+
+/// What one stream is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stream {
+    /// A person looks at it.
+    pub terminal: bool,
+    /// Colours are wanted on it.
+    pub color: bool,
+}
+
+/// When colours are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless the environment says otherwise.
+    #[default]
+    Auto,
+    /// On every stream but those that carry the answer to another program.
+    Always,
+    /// Nowhere.
+    Never,
+}
+
+/// Both streams.
+#[derive(Debug, Clone, Copy)]
+pub struct Screen {
+    /// Standard output.
+    pub out: Stream,
+    /// Standard error.
+    pub err: Stream,
+    /// Whether both end up in the same place, one after the other.
+    joined: bool,
+}
+
+impl Screen {
+    /// Looks at the streams once. `environment` is what the environment says about colours, if it does.
+    pub fn look(color: Color, environment: Option<bool>) -> Self {
+        let stream = |terminal| Stream {
+            terminal,
+            color: match color {
+                Color::Always => true,
+                Color::Never => false,
+                Color::Auto => environment.unwrap_or(terminal),
+            },
+        };
+        let joined = match (fstat(io::stdout()), fstat(io::stderr())) {
+            (Ok(out), Ok(err)) => (out.st_dev, out.st_ino) == (err.st_dev, err.st_ino),
+            _ => false,
+        };
+        Self {
+            out: stream(io::stdout().is_terminal()),
+            err: stream(io::stderr().is_terminal()),
+            joined,
+        }
+    }
+
+    /// The theme for standard error.
+    pub fn theme(&self) -> Theme {
+        Theme::new(self.err.color)
+    }
+
+    /// The theme for the answer: plain unless a person looks at it.
+    pub fn answer_theme(&self) -> Theme {
+        Theme::new(self.out.color && self.out.terminal)
+    }
+
+    /// Writes to standard error.
+    pub fn say(&self, text: &str) -> Result<()> {
+        Ok(io::stderr().lock().write_all(text.as_bytes())?)
+    }
+
+    /// Writes to standard output at once.
+    pub fn put(&self, text: &str) -> Result<()> {
+        let mut out = io::stdout().lock();
+        out.write_all(text.as_bytes())?;
+        Ok(out.flush()?)
+    }
+
+    /// A dim line for the person.
+    pub fn notice(&self, text: &str) -> Result<()> {
+        let theme = self.theme();
+        self.say(&format!(
+            "{}\n",
+            theme
+                .notice
+                .style(format!("notice: {}", super::text::strict(text)))
+        ))
+    }
+
+    /// The answer. Where both streams are one, `label` (on standard error) and the text (on standard
+    /// output) make up its line; else each stream has the answer whole.
+    pub fn answer(&self, label: &str, text: &str) -> Result<()> {
+        let text = super::text::clean(text);
+        let shown = self.answer_theme().answer.style(&text).to_string();
+        if self.joined {
+            self.say(label)?;
+        } else {
+            let theme = self.theme();
+            self.say(&format!(
+                "{label}{}\n",
+                theme.answer.style(super::text::indented(&text))
+            ))?;
+        }
+        self.put(&format!("{shown}\n"))
+    }
+
+    /// Whether the answer may be shown piece by piece.
+    pub fn streams_answers(&self) -> bool {
+        self.out.terminal && self.joined
+    }
+}
