@@ -164,7 +164,10 @@ impl OpenAi {
                 message: "the stream broke off before its end".to_owned(),
                 wait: None,
             }),
-            _ => Ok(reply),
+            _ => {
+                reply.text = self.client.scrub(reply.text);
+                Ok(reply)
+            }
         }
     }
 }

@@ -185,9 +185,18 @@ fn call(mut cursor: Cursor) -> Result<Input, String> {
             None if named.is_empty() => positional.push(value),
             None => return Err("an argument without a name stands behind one with a name".into()),
         }
-        if !cursor.eat(&[',', '，']) && !cursor.ahead(&[')', '）']) {
-            return Err("`,` or `)` is missing behind an argument".into());
+        if cursor.eat(&[',', '，']) || cursor.ahead(&[')', '）']) {
+            continue;
         }
+        return Err(
+            match cursor.rest().starts_with(['+', '-', '*', '/', '%', '^']) {
+                true => {
+                    "an argument is an expression; work it out first, with an action of its own"
+                        .into()
+                }
+                false => "`,` or `)` is missing behind an argument".into(),
+            },
+        );
     }
     unchanged(cursor.line())?;
     let own = closed(Args::Values { positional, named }, cursor);
