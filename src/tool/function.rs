@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::params::Param;
-use super::{Effect, http, math, time};
+use super::{Effect, crypto, http, math, time, weather, wikipedia};
 
 /// A built-in function.
 pub(crate) struct Function {
@@ -91,7 +91,19 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Function> {
         body: Body::Call(|args, _| Ok(Value::Object(args.clone()))),
         ..Function::PURE
     }];
-    [math::FUNCTIONS, time::FUNCTIONS, http::FUNCTIONS, DEBUG]
-        .into_iter()
-        .flatten()
+    const FAMILIES: &[&[Function]] = &[
+        math::FUNCTIONS,
+        wikipedia::FUNCTIONS,
+        weather::FUNCTIONS,
+        crypto::FUNCTIONS,
+        time::FUNCTIONS,
+        http::FUNCTIONS,
+        DEBUG,
+    ];
+    FAMILIES.iter().copied().flatten()
+}
+
+/// The argument as text.
+pub(crate) fn text<'a>(args: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
+    args.get(name).and_then(Value::as_str)
 }

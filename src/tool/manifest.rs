@@ -10,8 +10,6 @@
 //!
 //! `name` and `function` are enough. Every mistake is an error with its line and column.
 
-mod template;
-
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -20,9 +18,9 @@ use toml::de::{DeTable, DeValue};
 
 use super::function::{self, Escape, Function, Limits};
 use super::params::{Param, Type};
+use super::template::Template;
 use super::{Approval, Effect, Spec, Tool, did_you_mean};
 use crate::error::{Error, Result};
-use template::Template;
 
 /// The tools that come with the program.
 pub const DEFAULT: &str = include_str!("../../tools.toml");

@@ -4,6 +4,7 @@
 //! policy can judge it. Which tools there are is declared in `tools.toml` (see [`manifest`]).
 
 pub mod call;
+pub(crate) mod crypto;
 pub(crate) mod cursor;
 pub(crate) mod function;
 pub(crate) mod http;
@@ -11,7 +12,11 @@ pub mod literal;
 pub mod manifest;
 pub(crate) mod math;
 pub mod params;
+pub(crate) mod template;
 pub(crate) mod time;
+pub(crate) mod weather;
+pub(crate) mod web;
+pub(crate) mod wikipedia;
 
 use std::time::Duration;
 

@@ -97,6 +97,14 @@ impl Param {
             .ok_or_else(|| refusal(self, value))
     }
 
+    /// The same with a value for when it is not given.
+    pub fn or(self, default: Value) -> Self {
+        Self {
+            default: Some(default),
+            ..self
+        }
+    }
+
     /// Whether an action without it is refused.
     pub fn required(&self) -> bool {
         self.default.is_none() && !self.optional

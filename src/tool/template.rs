@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use super::super::function::Escape;
-use super::super::params::Param;
-use super::super::{did_you_mean, text_of};
+use super::function::Escape;
+use super::params::Param;
+use super::{did_you_mean, text_of};
 
 /// What can be done to an argument before it is put in.
 const FILTERS: &[&str] = &["lower", "upper", "trim"];
@@ -129,7 +129,7 @@ impl Placeholder {
 }
 
 /// Everything but the characters that are safe anywhere in an address (RFC 3986, unreserved).
-fn percent_encode(value: &str, out: &mut String) {
+pub(super) fn percent_encode(value: &str, out: &mut String) {
     use std::fmt::Write;
     for byte in value.bytes() {
         match byte {
@@ -143,7 +143,7 @@ fn percent_encode(value: &str, out: &mut String) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::params::Type;
+    use super::super::params::Type;
     use super::*;
 
     fn filled(text: &str, escape: Escape) -> Result<String, String> {

@@ -1,0 +1,97 @@
+//! One HTTP client for every tool that reads the web. It is made when first used, and keeps its
+//! connections.
+
+use std::io::Read;
+use std::sync::LazyLock;
+
+use serde_json::Value;
+use ureq::Agent;
+use ureq::http::Uri;
+
+use super::function::{Escape, Limits, Slot};
+use super::template::percent_encode;
+use crate::json;
+
+/// The largest body that is read.
+const BODY_LIMIT: u64 = 1 << 20;
+
+/// A tool may send a function to another address that answers like the service: a mirror, a test.
+pub(super) const BASE_URL: &[Slot] = &[Slot {
+    name: "base_url",
+    required: false,
+    escape: Escape::Url,
+}];
+
+/// Nothing is followed and no proxy is used: what is reached is what the address says.
+static AGENT: LazyLock<Agent> = LazyLock::new(|| {
+    Agent::config_builder()
+        .http_status_as_error(false)
+        .max_redirects(0)
+        .max_redirects_will_error(false)
+        .proxy(None)
+        .user_agent(concat!(
+            "reagent/",
+            env!("CARGO_PKG_VERSION"),
+            " (terminal agent; blocking reader)"
+        ))
+        .build()
+        .new_agent()
+});
+
+/// An address with a query, made of names and values; the values are percent-encoded.
+pub(super) fn address(base: &str, path: &str, query: &[(&str, &str)]) -> String {
+    let mut url = format!("{}{path}", base.trim_end_matches('/'));
+    for (at, (name, value)) in query.iter().enumerate() {
+        url += if at == 0 { "?" } else { "&" };
+        url += name;
+        url.push('=');
+        percent_encode(value, &mut url);
+    }
+    url
+}
+
+/// The JSON at an address. All of it must come in time, and a status that is no success is an error
+/// that names the host.
+pub(super) fn json(url: &str, limits: &Limits) -> Result<Value, String> {
+    let host = host(url);
+    let body = get(url, limits).map_err(|why| format!("{host}: {why}"))?;
+    json::parse(&body).map_err(|why| format!("{host} gave no JSON: {why}"))
+}
+
+/// The host that an address names.
+pub(super) fn host(url: &str) -> String {
+    let uri = url.parse::<Uri>().ok();
+    uri.and_then(|uri| uri.host().map(str::to_owned))
+        .unwrap_or_default()
+}
+
+fn get(url: &str, limits: &Limits) -> Result<Vec<u8>, String> {
+    let request = AGENT
+        .get(url)
+        .config()
+        .timeout_global(Some(limits.timeout))
+        .build();
+    let response = request.call().map_err(|error| match error {
+        ureq::Error::Io(error) => error.to_string(),
+        ureq::Error::Timeout(_) => format!("no reply within {:?}", limits.timeout),
+        other => other.to_string(),
+    })?;
+    let status = response.status();
+    if !status.is_success() {
+        return Err(match status.as_u16() {
+            300..=399 => "it points elsewhere, which is not followed".to_owned(),
+            429 => "it was asked too often; try again later".to_owned(),
+            _ => format!("HTTP status {status}"),
+        });
+    }
+    let mut body = Vec::new();
+    let mut reader = response
+        .into_body()
+        .into_with_config()
+        .limit(BODY_LIMIT)
+        .reader();
+    reader
+        .read_to_end(&mut body)
+        .map_err(|error| error.to_string())?;
+    Ok(body)
+}
