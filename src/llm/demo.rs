@@ -5,9 +5,11 @@
 //! else it declines. It reads nothing but the messages that a model would be sent.
 
 mod arithmetic;
+mod lookup;
 mod token;
 
 use arithmetic::{Expression, Operand, Operation};
+use lookup::{Extreme, Lookup};
 
 use super::{Finish, Listener, Llm, Reply, Request};
 use crate::error::{Error, Result};
@@ -28,10 +30,12 @@ impl Llm for Demo {
         let prompt = Prompt::read(request);
         let text = if arithmetic::mentions(prompt.question, &["time", "date", "day", "clock"]) {
             prompt.tell_time()
+        } else if let Some(lookup) = Lookup::read(prompt.question) {
+            prompt.look_up(&lookup)
         } else if let Some(expression) = Expression::read(prompt.question) {
             prompt.compute(&expression)
         } else {
-            Err("it only does arithmetic and the time".to_owned())
+            Err("it only does arithmetic, the time, prices and temperatures".to_owned())
         };
         let text = text.map_err(Error::Declined)?;
         let _ = listener.hear(&text);
@@ -108,6 +112,107 @@ impl<'a> Prompt<'a> {
         }
     }
 
+    fn look_up(&self, lookup: &Lookup) -> Text {
+        match lookup {
+            Lookup::Prices(coins, extreme) => self.price(coins, *extreme),
+            Lookup::Temperature { place, fahrenheit } => self.measure(place, *fahrenheit),
+        }
+    }
+
+    fn price(&self, coins: &[String], extreme: Option<Extreme>) -> Text {
+        if !self.knows("price_tool") {
+            return Err("there is no `price_tool`".to_owned());
+        }
+        if let Some(coin) = coins.get(self.observations.len()) {
+            return Ok(self.act(
+                &format!("I need the price of {coin}."),
+                &format!("price_tool(\"{coin}\")"),
+            ));
+        }
+        let found: Vec<(&String, &str)> = coins
+            .iter()
+            .zip(self.observations.iter().copied())
+            .collect();
+        let number = |price: &str| {
+            price
+                .trim_start_matches('$')
+                .split(' ')
+                .next()?
+                .parse::<f64>()
+                .ok()
+        };
+        let mut priced: Vec<(f64, &String, &str)> = found
+            .iter()
+            .filter_map(|(coin, price)| Some((number(price)?, *coin, *price)))
+            .collect();
+        priced.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let chosen = match extreme {
+            Some(Extreme::Highest) => priced.last().map(|chosen| (chosen, "most expensive")),
+            Some(Extreme::Lowest) => priced.first().map(|chosen| (chosen, "cheapest")),
+            None => None,
+        };
+        let list = |(coin, price): &(&String, &str)| match price.strip_prefix("Error: ") {
+            Some(why) => format!("the price of {coin} was not found ({why})"),
+            None => format!("the price of {coin} is {price}"),
+        };
+        let all: Vec<String> = found.iter().map(list).collect();
+        let answer = match chosen {
+            Some(((_, coin, _), word)) if priced.len() == found.len() => {
+                format!("{coin} is the {word}: {}", all.join(", "))
+            }
+            _ => all.join(", "),
+        };
+        Ok(self.answer(
+            "I have looked up every price.",
+            &self.with_steps(&capital(&answer), &all),
+        ))
+    }
+
+    fn measure(&self, place: &str, fahrenheit: bool) -> Text {
+        if !self.knows("wikipedia_coordinates") || !self.knows("get_temperature") {
+            return Err("there is no tool for the temperature of a place".to_owned());
+        }
+        if let Some(why) = self
+            .observations
+            .iter()
+            .find_map(|text| text.strip_prefix("Error: "))
+        {
+            let answer = format!("The temperature in {place} was not found: {why}");
+            return Ok(self.answer("That did not work.", &answer));
+        }
+        match self.observations[..] {
+            [] => Ok(self.act(
+                &format!("I need to know where {place} is."),
+                &format!("wikipedia_coordinates(\"{place}\")"),
+            )),
+            [found] => {
+                let found: serde_json::Value = serde_json::from_str(found).unwrap_or_default();
+                let unit = if fahrenheit { ", \"fahrenheit\"" } else { "" };
+                let (latitude, longitude) = (&found["latitude"], &found["longitude"]);
+                let action = format!("get_temperature({latitude}, {longitude}{unit})");
+                Ok(self.act("Now I ask for the temperature there.", &action))
+            }
+            [found, measured, ..] => {
+                let degrees = measured.rsplit(" is ").next().unwrap_or(measured);
+                let answer = format!("The temperature in {place} is {degrees}.");
+                let steps = [format!("{place} lies at {found}"), measured.to_owned()];
+                Ok(self.answer("I know the temperature.", &self.with_steps(&answer, &steps)))
+            }
+        }
+    }
+
+    /// The answer with the steps under it, if there was more than one and they are wanted.
+    fn with_steps(&self, answer: &str, steps: &[String]) -> String {
+        let mut text = answer.to_owned();
+        if steps.len() > 1 && self.instructions.contains("numbered list") {
+            for (number, step) in steps.iter().enumerate() {
+                let start = if number == 0 { "\n\n" } else { "\n" };
+                text += &format!("{start}{}. {step}", number + 1);
+            }
+        }
+        text
+    }
+
     fn compute(&self, expression: &Expression) -> Text {
         if let Some(failure) = self
             .observations
@@ -123,38 +228,36 @@ impl<'a> Prompt<'a> {
         let in_steps = operations
             .iter()
             .all(|step| step.tool.is_some_and(|tool| self.knows(tool)));
-        let (total, next) = match (in_steps, self.knows("calculate")) {
-            (true, _) => (operations.len(), None),
-            (false, true) => (1, Some(format!("calculate(\"{expression}\")"))),
-            (false, false) => return Err("no loaded tool does this arithmetic".to_owned()),
-        };
-        if let Some(operation) = operations
-            .get(self.observations.len())
-            .filter(|_| next.is_none())
-        {
-            return Ok(self.next(operation));
-        }
-        if let Some(action) = next.filter(|_| self.observations.is_empty()) {
-            return Ok(self.act("I can calculate this at once.", &action));
-        }
-        let result = match (self.observations.last(), operations.is_empty()) {
-            (Some(last), _) => (*last).to_owned(),
-            (None, _) => expression.to_string(),
-        };
-        let mut answer = format!("{expression} = {result}");
-        if total > 1 && self.instructions.contains("numbered list") {
-            for (number, (operation, result)) in
-                operations.iter().zip(&self.observations).enumerate()
-            {
-                let (left, right) = (self.value(&operation.left), self.value(&operation.right));
-                let start = if number == 0 { "\n\n" } else { "\n" };
-                answer += &format!(
-                    "{start}{}. {left} {} {right} = {result}",
-                    number + 1,
-                    operation.sign
-                );
+        let next = match in_steps {
+            true => operations
+                .get(self.observations.len())
+                .map(|operation| self.next(operation)),
+            false if !self.knows("calculate") => {
+                return Err("no loaded tool does this arithmetic".to_owned());
             }
+            false if self.observations.is_empty() => {
+                let action = format!("calculate(\"{expression}\")");
+                Some(self.act("I can calculate this at once.", &action))
+            }
+            false => None,
+        };
+        if let Some(next) = next {
+            return Ok(next);
         }
+        let result = self.observations.last().copied().unwrap_or_default();
+        let done = |(operation, result): (&Operation, &&str)| {
+            let (left, right) = (self.value(&operation.left), self.value(&operation.right));
+            format!("{left} {} {right} = {result}", operation.sign)
+        };
+        let steps: Vec<String> = match in_steps {
+            true => operations
+                .iter()
+                .zip(&self.observations)
+                .map(done)
+                .collect(),
+            false => Vec::new(),
+        };
+        let answer = self.with_steps(&format!("{expression} = {result}"), &steps);
         Ok(self.answer("I have every number that I need.", &answer))
     }
 
@@ -182,6 +285,14 @@ impl<'a> Prompt<'a> {
                 .to_owned(),
         }
     }
+}
+
+/// The text with a capital letter.
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or(String::new(), |first| {
+        first.to_uppercase().chain(chars).collect()
+    })
 }
 
 #[cfg(test)]

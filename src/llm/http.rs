@@ -152,6 +152,7 @@ impl Client {
             ureq::Error::BodyExceedsLimit(limit) => {
                 format!("the reply is larger than {limit} bytes")
             }
+            ureq::Error::Io(error) => error.to_string(),
             other => other.to_string(),
         };
         let hint = match error {

@@ -272,7 +272,7 @@ pub fn resolve(known: &Known<'_>) -> Result<(Choice, Option<String>)> {
         }
     }
     let why =
-        "no model connected: `demo` answers, which only does arithmetic and the time".to_owned();
+        "no model connected: `demo` answers, which only knows arithmetic, the time, prices and temperatures".to_owned();
     Ok((Choice::Demo, Some(why)))
 }
 
