@@ -14,6 +14,7 @@ use crate::ui::screen::Color;
 #[command(
     name = "reagent",
     version,
+    disable_help_subcommand = true,
     override_usage = "reagent [OPTIONS] [QUERY]...\n       reagent [OPTIONS] COMMAND",
     after_help = "Without QUERY, on a terminal, questions are taken at a prompt.\n\
         Exit codes: 0 answered, 1 failed, 2 usage or configuration, 3 limit reached, 4 not approved,\n\
@@ -82,7 +83,14 @@ pub struct Options {
     #[arg(long, global = true, value_name = "URL")]
     pub base_url: Option<String>,
     /// How to reason
-    #[arg(long, global = true, value_enum, default_value_t)]
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        default_value_t,
+        value_name = "react",
+        hide_possible_values = true
+    )]
     pub engine: EngineName,
     /// Model calls per question, at least 1 [default: 10] [env: REAGENT_TTL]
     #[arg(
@@ -112,10 +120,24 @@ pub struct Options {
     #[arg(short, long, global = true)]
     pub quiet: bool,
     /// How the trace looks
-    #[arg(long, global = true, value_enum, default_value_t)]
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        default_value_t,
+        value_name = "lines|tree",
+        hide_possible_values = true
+    )]
     pub trace: Trace,
     /// When to use colours
-    #[arg(long, global = true, value_enum, default_value_t)]
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        default_value_t,
+        value_name = "auto|always|never",
+        hide_possible_values = true
+    )]
     pub color: Color,
     /// Allow what would be asked
     #[arg(short, long, global = true)]
@@ -130,7 +152,14 @@ pub struct Options {
     #[arg(long, global = true)]
     pub strict_tools: bool,
     /// What to do when the model calls are used up: stop, or spend one more that may only answer
-    #[arg(long, global = true, value_enum, default_value_t)]
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        default_value_t,
+        value_name = "stop|answer",
+        hide_possible_values = true
+    )]
     pub on_limit: OnLimit,
     /// How much chance there is in the replies
     #[arg(long, global = true, value_name = "T", value_parser = temperature)]
