@@ -11,8 +11,12 @@ use crate::session::{Session, Sinks};
 
 /// How many sessions are kept.
 const SESSIONS: usize = 100;
+/// How many bytes of text the sessions that are kept may hold; the last one is kept in any case.
+const SESSIONS_SIZE: usize = 4 << 20;
 /// How many earlier questions and answers the model sees.
 const MEMORY: usize = 20;
+/// How many bytes they may have together; the latest come first.
+const MEMORY_SIZE: usize = 64 << 10;
 
 /// An agent: an engine, those who watch, and the conversation so far.
 pub struct Agent {
@@ -151,11 +155,18 @@ impl Agent {
             Ok(())
         })?;
         transcript.say(session, Message::system(self.engine.instructions()))?;
-        let earlier: Vec<(&str, &str)> = self
+        let mut size = 0;
+        let mut earlier: Vec<(&str, &str)> = self
             .remembered()
+            .rev()
             .filter_map(|session| Some((session.query(), session.answer()?)))
+            .take(MEMORY)
+            .take_while(|(query, answer)| {
+                size += query.len() + answer.len();
+                size <= MEMORY_SIZE
+            })
             .collect();
-        let earlier = &earlier[earlier.len().saturating_sub(MEMORY)..];
+        earlier.reverse();
         if !earlier.is_empty() {
             let title = format!("{} earlier in this conversation", earlier.len());
             session.span(SpanKind::Memo, &title, |span| {
@@ -185,8 +196,13 @@ impl Agent {
     }
 
     /// Ends the question under way with an error, which is on record before it is passed on.
-    fn fail(&mut self, error: Error) -> Result<Step> {
+    fn fail(&mut self, mut error: Error) -> Result<Step> {
         if let Some(mut run) = self.current.take() {
+            if let (Status::Failed | Status::Limit, Some(why)) =
+                (error.status(), run.tally.unapproved.take())
+            {
+                error = Error::PolicyViolation(format!("{why}; {error}"));
+            }
             let status = error.status();
             let told = match error.is_closed_pipe() {
                 // There is nobody left to tell.
@@ -208,7 +224,10 @@ impl Agent {
         let (told, sinks) = run.session.end(status, exit_code, steps, tool_calls);
         self.sinks = sinks;
         self.sessions.push(run.session);
-        if self.sessions.len() > SESSIONS {
+        let size = |sessions: &[Session]| sessions.iter().map(Session::size).sum::<usize>();
+        while self.sessions.len() > 1
+            && (self.sessions.len() > SESSIONS || size(&self.sessions) > SESSIONS_SIZE)
+        {
             self.sessions.remove(0);
             self.remembered_from = self.remembered_from.saturating_sub(1);
         }

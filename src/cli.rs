@@ -66,7 +66,7 @@ pub enum ToolsAction {
         /// Its name
         name: String,
         /// The next parameter's value, or name=value
-        #[arg(allow_hyphen_values = true)]
+        #[arg(allow_negative_numbers = true)]
         args: Vec<String>,
     },
     /// Read the tools file and say what is wrong with it
@@ -261,10 +261,7 @@ fn as_question(arguments: Vec<OsString>) -> (Vec<OsString>, Option<usize>) {
             words.extend(arguments);
             break;
         }
-        if !text.starts_with('-')
-            || text == "-"
-            || text.contains(char::is_whitespace) && !text.contains('=')
-        {
+        if !is_option(&root, text) {
             if words.is_empty() && root.find_subcommand(text).is_some() {
                 let at = options.len();
                 options.push(argument);
@@ -285,6 +282,20 @@ fn as_question(arguments: Vec<OsString>) -> (Vec<OsString>, Option<usize>) {
         options.append(&mut words);
     }
     (options, None)
+}
+
+/// Whether it is an option: a word with a blank in it is one only where its value is attached to it.
+fn is_option(root: &clap::Command, text: &str) -> bool {
+    let letter = text.strip_prefix('-').and_then(|rest| rest.chars().next());
+    let known = |argument: &clap::Arg| {
+        argument.get_short() == letter && argument.get_action().takes_values()
+    };
+    match letter {
+        None => false,
+        Some(_) if !text.contains(char::is_whitespace) => true,
+        Some('-') => text.contains('='),
+        Some(_) => root.get_arguments().any(known),
+    }
 }
 
 /// Whether an option's value is the next argument.
@@ -339,6 +350,9 @@ mod tests {
             (&["-3 * 4"], Some("-3 * 4")),
             (&["-qm", "demo", "-3 * 4", "--json"], Some("-3 * 4")),
             (&["tools of the trade"], Some("tools of the trade")),
+            (&["-5 + 3 = ?"], Some("-5 + 3 = ?")),
+            (&["-sYou are a pirate", "1+1"], Some("1+1")),
+            (&["help", "me"], Some("help me")),
             (&["what", "tools"], Some("what tools")),
             (&["ask", "tools"], Some("tools")),
             (&["--", "-q"], Some("-q")),

@@ -8,7 +8,7 @@ use crate::cli::{Options, ToolsAction, Usage};
 use crate::config;
 use crate::engine::executor::Executor;
 use crate::engine::parse::{self, Next};
-use crate::engine::policy::{ByTool, Decision, Policy};
+use crate::engine::policy::{ByTool, Decision, Policy, Verdict};
 use crate::error::{Error, Result};
 use crate::llm::Finish;
 use crate::session::Session;
@@ -19,27 +19,28 @@ use crate::tool::params::Type;
 use crate::tool::{Spec, Toolchain, did_you_mean};
 use crate::ui::printer::failure;
 use crate::ui::screen::Screen;
-use crate::ui::text::{clean, strict};
+use crate::ui::text::{clean, json_line, strict};
 
 /// The longest reply that is read.
 const REPLY_LIMIT: u64 = 8 << 20;
 
 /// Prints help and the version to standard output, and what is wrong with the arguments to standard
 /// error. Gives the exit code.
-pub(crate) fn usage(usage: &Usage) -> u8 {
-    // Clap knows its streams and whether they take colours; one that is closed takes nothing.
-    let _ = usage.error.print();
-    if usage.error.use_stderr() {
-        if let Some(question) = &usage.question {
-            let hint = format!(
-                "hint: to ask this as a question: reagent ask {}\n",
-                strict(question)
-            );
-            let _ = io::Write::write_all(&mut io::stderr(), hint.as_bytes());
-        }
-        return 2;
+pub(crate) fn usage(usage: &Usage, screen: Screen) -> u8 {
+    let text = usage.error.render().to_string();
+    if !usage.error.use_stderr() {
+        return screen
+            .put(&text)
+            .map_or_else(|error| error.exit_code(), |()| 0);
     }
-    0
+    screen.say(&clean(&text));
+    if let Some(question) = &usage.question {
+        screen.say(&format!(
+            "hint: to ask this as a question: reagent ask {}\n",
+            strict(question)
+        ));
+    }
+    2
 }
 
 /// `reagent tools`.
@@ -47,7 +48,7 @@ pub(crate) fn tools(action: Option<ToolsAction>, options: &Options, screen: Scre
     let mut notices = Vec::new();
     let tools = config::tools(options, &mut notices)?;
     for notice in &notices {
-        screen.notice(notice)?;
+        screen.notice(notice);
     }
     match action.unwrap_or(ToolsAction::List) {
         ToolsAction::List => {
@@ -64,7 +65,7 @@ pub(crate) fn tools(action: Option<ToolsAction>, options: &Options, screen: Scre
             screen.put(&clean(&described(find(&tools, &name)?)))?;
             Ok(0)
         }
-        ToolsAction::Call { name, args } => call(tools, &name, &args, screen),
+        ToolsAction::Call { name, args } => call(tools, &name, &args, options.yes, screen),
         ToolsAction::Check => {
             screen.put(&format!("{} tools, no mistakes\n", tools.specs().count()))?;
             Ok(0)
@@ -103,7 +104,7 @@ fn described(spec: &Spec) -> String {
 }
 
 /// Calls a tool by hand, under the same policy and limits as in a run.
-fn call(tools: Toolchain, name: &str, words: &[String], screen: Screen) -> Result<u8> {
+fn call(tools: Toolchain, name: &str, words: &[String], yes: bool, screen: Screen) -> Result<u8> {
     let args = arguments(find(&tools, name)?, words)?;
     let proposal = Proposal {
         tool: name.to_owned(),
@@ -113,7 +114,10 @@ fn call(tools: Toolchain, name: &str, words: &[String], screen: Screen) -> Resul
         .bind(&proposal)
         .map_err(|rejection| Error::config(rejection.0))?;
     let tools = std::rc::Rc::new(tools);
-    let verdict = ByTool::new(tools.clone(), false).judge(&Decision::Act(call.clone()));
+    let verdict = ByTool::new(tools.clone(), yes).judge(&Decision::Act(call.clone()));
+    if let Verdict::Unapproved(why) = verdict {
+        return Err(Error::PolicyViolation(why));
+    }
     let start = Start {
         query: tools.display(&call),
         model: String::new(),
@@ -128,7 +132,7 @@ fn call(tools: Toolchain, name: &str, words: &[String], screen: Screen) -> Resul
         .strip_prefix("Error: ")
         .filter(|_| !observation.ok)
     {
-        Some(why) => failure(&screen, Status::Failed, why, None)?,
+        Some(why) => failure(&screen, Status::Failed, why, None),
         None => screen.put(&format!("{}\n", clean(&observation.text)))?,
     }
     Ok(u8::from(!observation.ok))
@@ -195,6 +199,6 @@ pub(crate) fn parse(finish_reason: &str, options: &Options, screen: Screen) -> R
         let map: &mut Map<String, Value> = map;
         map.insert("thought".to_owned(), thought.into());
     }
-    screen.put(&format!("{object}\n"))?;
+    screen.put(&json_line(&object.to_string()))?;
     Ok(0)
 }

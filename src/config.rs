@@ -17,10 +17,10 @@ use crate::engine::{Engine, limits};
 use crate::error::{Error, Result};
 use crate::llm::{self, Choice, Known};
 use crate::tool::{Toolchain, manifest};
-use crate::ui::screen::Screen;
+use crate::ui::screen::{Color, Screen};
 
 /// The largest file that is given with a question.
-const FILE_LIMIT: u64 = 4 << 20;
+const FILE_LIMIT: u64 = 2 << 20;
 /// How long a silent pipe is waited for.
 const STDIN_WAIT: Duration = Duration::from_secs(10);
 
@@ -53,7 +53,7 @@ pub struct Config {
 
 impl Config {
     /// What the environment says about colours: `NO_COLOR` over `CLICOLOR_FORCE` over `TERM=dumb`.
-    pub fn screen(options: &Options) -> Screen {
+    pub fn screen(color: Color) -> Screen {
         let set = |name: &str| env::var_os(name).is_some_and(|value| !value.is_empty());
         let wanted = match () {
             () if set("NO_COLOR") => Some(false),
@@ -65,7 +65,7 @@ impl Config {
             () if env::var_os("TERM").is_some_and(|term| term == "dumb") => Some(false),
             () => None,
         };
-        Screen::look(options.color, wanted)
+        Screen::look(color, wanted)
     }
 
     /// Decides everything that can be decided before the first question.
@@ -182,20 +182,18 @@ pub(crate) fn tools(options: &Options, notices: &mut Vec<String>) -> Result<Tool
             &path.display().to_string(),
         )?);
     }
-    let project = Path::new("tools.toml");
-    if project.exists() {
-        let text = read_file(project)?;
+    if let Some(file) = project_file(Path::new("tools.toml")) {
+        let text = file?;
         let tools = manifest::load(&text, "tools.toml")?;
         if text == manifest::DEFAULT {
             return Toolchain::new(tools);
         }
         let (pure, left_out) = manifest::only_pure(tools);
-        if left_out > 0 {
-            notices.push(format!(
-                "./tools.toml is not trusted: {left_out} of its tools are left out, as they do more than \
-                 compute; --tools tools.toml uses them all"
-            ));
-        }
+        notices.push(format!(
+            "./tools.toml is not trusted: {} of its tools are used, which only compute, {left_out} are \
+             left out; --tools tools.toml uses them all",
+            pure.len()
+        ));
         return Toolchain::new(pure);
     }
     let own = Folders::find()
@@ -205,6 +203,13 @@ pub(crate) fn tools(options: &Options, notices: &mut Vec<String>) -> Result<Tool
         Some(path) => manifest::load(&read_file(&path)?, &path.display().to_string())?,
         None => manifest::load(manifest::DEFAULT, "the built-in tools.toml")?,
     })
+}
+
+/// A file that merely lies in the working folder: only an ordinary one is read.
+fn project_file(path: &Path) -> Option<Result<String>> {
+    fs::metadata(path)
+        .is_ok_and(|data| data.is_file())
+        .then(|| read_file(path))
 }
 
 fn read_file(path: &Path) -> Result<String> {
@@ -233,10 +238,15 @@ struct Keys {
 
 impl Keys {
     fn read() -> Self {
-        let lines = dotenvy::from_path_iter(".env")
-            .into_iter()
-            .flatten()
-            .flatten();
+        let text = project_file(Path::new(".env"))
+            .and_then(|file| file.ok())
+            .unwrap_or_default();
+        // A `$` would bring in any other variable of the environment.
+        let keys = text
+            .lines()
+            .filter(|line| line.contains("_API_KEY") && !line.contains('$'));
+        let keys = keys.collect::<Vec<_>>().join("\n");
+        let lines = dotenvy::from_read_iter(keys.as_bytes()).flatten();
         Self {
             from_file: lines
                 .filter(|(name, _)| name.ends_with("_API_KEY"))
@@ -249,14 +259,15 @@ impl Keys {
             .base_url
             .clone()
             .or_else(|| variable("REAGENT_BASE_URL"));
-        let lookup = |name: &str| {
-            let listed = || self.from_file.iter().find(|(listed, _)| listed == name);
-            variable(name).or_else(|| listed().map(|(_, value)| value.clone()))
+        let in_file = |name: &str| {
+            let listed = self.from_file.iter().find(|(listed, _)| listed == name);
+            listed.map(|(_, value)| value.clone())
         };
         llm::resolve(&Known {
             model,
             base_url: base_url.as_deref(),
-            variable: &lookup,
+            variable: &variable,
+            in_file: &in_file,
         })
     }
 }

@@ -124,6 +124,7 @@ impl Error {
             Self::MaxIterationsExceeded { limit } => {
                 Some(format!("allow more with --ttl {}", limit.saturating_mul(2)))
             }
+            Self::PolicyViolation(_) => Some("-y allows what would be asked".to_owned()),
             Self::Auth { .. } => Some("check the key in the environment or in .env".to_owned()),
             Self::LateInput => {
                 Some("add `-` to wait for standard input as long as it takes".to_owned())

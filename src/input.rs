@@ -16,7 +16,7 @@ use crate::session::event::{Event, Fact};
 /// How long a pipe may be silent before the person is told.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// The most that is read.
-const LIMIT: u64 = 4 << 20;
+const LIMIT: u64 = 2 << 20;
 
 /// What is asked.
 pub struct Input {
@@ -86,7 +86,7 @@ fn read(patience: &Patience, config: &Config) -> Result<Option<String>> {
             if !rest.is_zero() {
                 config
                     .screen
-                    .notice("waiting for standard input; `</dev/null` says that there is none")?;
+                    .notice("waiting for standard input; `</dev/null` says that there is none");
             }
             if rest.is_zero() || !is_ready(rest) {
                 return Ok(None);

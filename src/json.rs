@@ -4,6 +4,8 @@ use serde_json::Value;
 
 /// The largest number of values in one text: what a small text can cost in memory.
 const VALUE_LIMIT: usize = 100_000;
+/// How much of a text from outside a message holds.
+const EXCERPT: usize = 400;
 
 /// Reads JSON. White space and a byte order mark before it are skipped; what would take a great
 /// deal of memory for its size is refused, and so is nesting deeper than 128.
@@ -25,6 +27,34 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Value, String> {
     serde_json::from_slice(bytes).map_err(|error| error.to_string())
 }
 
+/// The message in an error body: `error` as a text or an object, `message`, `detail`, `errors`, or
+/// a list of these.
+pub(crate) fn error_text(body: &Value) -> Option<String> {
+    match body {
+        Value::String(text) => Some(excerpt(text)).filter(|text| !text.is_empty()),
+        Value::Array(items) => items.iter().find_map(error_text),
+        Value::Object(map) => ["error", "message", "msg", "detail", "errors"]
+            .iter()
+            .find_map(|key| map.get(*key).and_then(error_text)),
+        _ => None,
+    }
+}
+
+/// The beginning of a text in one line: what a person reads of it.
+pub(crate) fn excerpt(text: &str) -> String {
+    let mut words = text
+        .split_whitespace()
+        .map(|word| word.chars().take(EXCERPT).collect::<String>());
+    let mut line = words.next().unwrap_or_default();
+    for word in words {
+        if line.len() + word.len() > EXCERPT {
+            return line + " …";
+        }
+        line = line + " " + &word;
+    }
+    line
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -35,5 +65,24 @@ mod tests {
         assert!(parse(many.as_bytes()).is_err());
         let text = format!("[\"{}\"]", ",".repeat(VALUE_LIMIT * 2));
         assert!(parse(text.as_bytes()).is_ok(), "commas in a text are text");
+    }
+
+    #[test]
+    fn a_servers_own_words_are_found_in_every_shape() {
+        for body in [
+            r#"{"error": {"message": "no"}}"#,
+            r#"{"error": "no"}"#,
+            r#"{"message": "no"}"#,
+            r#"{"detail": [{"msg": "no"}]}"#,
+            r#"[{"error": {"code": 1, "message": "no"}}]"#,
+            r#"{"errors": ["no"]}"#,
+        ] {
+            assert_eq!(
+                error_text(&parse(body.as_bytes()).unwrap()).as_deref(),
+                Some("no"),
+                "{body}"
+            );
+        }
+        assert_eq!(error_text(&serde_json::json!({"error": {}})), None);
     }
 }

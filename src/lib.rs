@@ -37,15 +37,15 @@ use config::Config;
 use error::{Error, Result};
 use input::{Input, LateInput};
 use session::Sinks;
-use ui::screen::Screen;
+use ui::screen::{Color, Screen};
 
 /// The whole program: from the arguments, the program's own name first, to its exit code.
 pub fn run(arguments: Vec<OsString>) -> ExitCode {
     let Cli { options, command } = match Cli::read(arguments) {
         Ok(cli) => cli,
-        Err(error) => return ExitCode::from(commands::usage(&error)),
+        Err(error) => return ExitCode::from(commands::usage(&error, Config::screen(Color::Auto))),
     };
-    let screen = Config::screen(&options);
+    let screen = Config::screen(options.color);
     let outcome = match command {
         None => query(Vec::new(), options, screen),
         Some(Command::Ask { query: words }) => query(words, options, screen),
@@ -60,7 +60,7 @@ fn query(words: Vec<String>, options: Options, screen: Screen) -> Result<u8> {
     let at_prompt = options.interactive || words.is_empty() && io::stdin().is_terminal();
     let config = Config::new(options, screen)?;
     for notice in &config.notices {
-        screen.notice(notice)?;
+        screen.notice(notice);
     }
     if at_prompt {
         return repl::run(config, &words.join(" "));

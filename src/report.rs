@@ -10,8 +10,7 @@ use crate::ui::screen::Screen;
 pub fn tell(error: &Error, screen: &Screen) -> u8 {
     if !error.is_closed_pipe() {
         let hint = error.hint();
-        // Standard error may be closed as well; then the exit code is all that can be told.
-        let _ = failure(screen, Status::Failed, &error.to_string(), hint.as_deref());
+        failure(screen, Status::Failed, &error.to_string(), hint.as_deref());
     }
     error.exit_code()
 }

@@ -45,7 +45,7 @@ impl Executor {
             let begun = Instant::now();
             let result = match verdict {
                 Verdict::Allow => self.call(call),
-                Verdict::Deny(why) => Err(format!("not allowed: {why}")),
+                Verdict::Deny(why) | Verdict::Unapproved(why) => Err(format!("not allowed: {why}")),
             };
             let (ok, whole) = match result {
                 Ok(text) => (true, text),

@@ -59,6 +59,8 @@ pub struct Tally {
     pub steps: u32,
     /// Actions that were run.
     pub tool_calls: u32,
+    /// Why an action was not run, if one was denied for want of approval.
+    pub unapproved: Option<String>,
     extra: u32,
     last_call: bool,
     bad_replies: u32,

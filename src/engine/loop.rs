@@ -14,6 +14,8 @@ use std::rc::Rc;
 /// What the model is told to write, after what was wrong.
 const WANTED: &str = "Write one line `Action: tool(arguments)` to use a tool, or one line that starts \
     with `Answer:` to end.";
+/// The longest reason that the model is given.
+const REASON: usize = 1000;
 /// What the model is told when only an answer is left to it.
 const LAST_CALL: &str = "No more actions are possible. Write `Answer:` and the best answer from what \
     you know now; say what is missing.";
@@ -124,9 +126,13 @@ impl Loop {
             call: shown.clone(),
         })?;
         run.tally.check_repeats(call, &shown)?;
+        let allowed = verdict == Verdict::Allow;
+        if let Verdict::Unapproved(why) = &verdict {
+            run.tally.unapproved = Some(why.clone());
+        }
         let Observation { ok, mut text, ms } =
             self.executor.execute(call, verdict, &mut run.session)?;
-        run.tally.tool_calls += 1;
+        run.tally.tool_calls += u32::from(allowed);
         if run.tally.note(call, &text) > 1 {
             text = format!("{text}\n{REPEATED}");
         }
@@ -143,6 +149,9 @@ impl Loop {
 
     /// The model is told what was wrong with its reply, unless that has happened too often.
     fn reject(&mut self, why: &str, wanted: &str, run: &mut Run) -> Result<Step> {
+        // The model's own words are in it, however many.
+        let why: String = why.chars().take(REASON).collect();
+        let why = why.as_str();
         run.session.record(Fact::Malformed {
             why: why.to_owned(),
         })?;
@@ -155,7 +164,7 @@ impl Loop {
 
 /// The answer passes the policy too; then it is given, with what the person should know about it.
 fn finish(answer: Answer, verdict: Verdict, tools: &Toolchain, run: &mut Run) -> Result<Step> {
-    if let Verdict::Deny(why) = verdict {
+    if let Verdict::Deny(why) | Verdict::Unapproved(why) = verdict {
         return Err(Error::PolicyViolation(why));
     }
     let mut notices = Vec::new();

@@ -22,6 +22,8 @@ pub enum Verdict {
     Allow,
     /// It may not, for this reason. The model is told.
     Deny(String),
+    /// It may not, as somebody would have to approve of it and nobody is there to ask.
+    Unapproved(String),
 }
 
 /// Judges decisions.
@@ -52,7 +54,7 @@ impl Policy for ByTool {
             Some(Approval::Allow) => Verdict::Allow,
             Some(Approval::Ask) if self.yes => Verdict::Allow,
             Some(Approval::Ask) => {
-                Verdict::Deny(format!("`{}` needs approval, which nobody gave", call.tool))
+                Verdict::Unapproved(format!("`{}` needs approval, which nobody gave", call.tool))
             }
             Some(Approval::Deny) => Verdict::Deny(format!("`{}` is not allowed to run", call.tool)),
             None => Verdict::Deny(format!("there is no tool `{}`", call.tool)),

@@ -28,7 +28,7 @@ impl Llm for Demo {
 
     fn ask(&mut self, request: &Request<'_>, listener: &mut dyn Listener) -> Result<Reply> {
         let prompt = Prompt::read(request);
-        let text = if arithmetic::mentions(prompt.question, &["time", "date", "day", "clock"]) {
+        let text = if is_about_now(prompt.question) {
             prompt.tell_time()
         } else if let Some(lookup) = Lookup::read(prompt.question) {
             prompt.look_up(&lookup)
@@ -71,11 +71,15 @@ impl<'a> Prompt<'a> {
                     let text = observation
                         .split_once(':')
                         .map_or(observation, |(_, text)| text);
-                    prompt.observations.push(text.trim());
+                    // Under the result may stand a hint.
+                    prompt
+                        .observations
+                        .push(text.trim().lines().next().unwrap_or_default());
                 }
                 (Role::User, None) => {
                     let question = message.content.strip_prefix("Question:");
-                    prompt.question = question.unwrap_or(&message.content);
+                    let question = question.unwrap_or(&message.content);
+                    prompt.question = question.split("\n\n").next().unwrap_or_default();
                     prompt.observations.clear();
                 }
                 (Role::Assistant, _) => {}
@@ -285,6 +289,13 @@ impl<'a> Prompt<'a> {
                 .to_owned(),
         }
     }
+}
+
+/// Whether the question is for the time here and now, and for nothing else.
+fn is_about_now(question: &str) -> bool {
+    arithmetic::mentions(question, &["time", "date", "day", "clock"])
+        && !arithmetic::mentions(question, &["in", "of", "at", "by"])
+        && !question.contains(|c: char| c.is_ascii_digit())
 }
 
 /// The text with a capital letter.

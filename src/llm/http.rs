@@ -179,7 +179,7 @@ impl Client {
         }
     }
 
-    /// The endpoint's last word.
+    /// The endpoint's last word, as far as a person reads it.
     pub(crate) fn refused(&self, message: impl Into<String>, hint: Option<&str>) -> Error {
         Error::Endpoint {
             url: self.url.clone(),
@@ -190,6 +190,11 @@ impl Client {
 
     fn unreachable(&self, message: String) -> Error {
         self.refused(message, Some("ask again later, or another model with -m"))
+    }
+
+    /// How many bytes at the end of `text` may be the beginning of the key.
+    pub(crate) fn begun(&self, text: &str) -> usize {
+        self.key.as_ref().map_or(0, |key| key.begun(text))
     }
 
     /// `text` without the key, should the server have put it there.
@@ -231,25 +236,8 @@ impl Response {
             .take(64 << 10)
             .read_to_end(&mut bytes);
         let text = String::from_utf8_lossy(&bytes);
-        let said = json::parse(&bytes).ok().as_ref().and_then(error_text);
-        let excerpt = || {
-            let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-            (!line.is_empty() && read.is_ok()).then(|| line.chars().take(200).collect())
-        };
-        said.or_else(excerpt)
-    }
-}
-
-/// The message in an error body: `error` as a text or an object, `message`, `detail`, `errors`, or
-/// a list of these.
-pub(crate) fn error_text(body: &Value) -> Option<String> {
-    match body {
-        Value::String(text) => Some(text.clone()).filter(|text| !text.trim().is_empty()),
-        Value::Array(items) => items.iter().find_map(error_text),
-        Value::Object(map) => ["error", "message", "msg", "detail", "errors"]
-            .iter()
-            .find_map(|key| map.get(*key).and_then(error_text)),
-        _ => None,
+        let said = json::parse(&bytes).ok().as_ref().and_then(json::error_text);
+        said.or_else(|| Some(json::excerpt(&text)).filter(|line| !line.is_empty() && read.is_ok()))
     }
 }
 
@@ -258,7 +246,13 @@ pub(crate) fn error_text(body: &Value) -> Option<String> {
 pub(crate) fn base_url(given: &str) -> Result<String> {
     let wrong = |why: &str| {
         let hint = "a base URL looks like https://api.example.com/v1";
-        Error::config_hint(format!("base URL `{given}`: {why}"), hint)
+        // What stands around the address proper may be a key.
+        let shown = if given.contains(['@', '?']) {
+            "…"
+        } else {
+            given
+        };
+        Error::config_hint(format!("base URL `{shown}`: {why}"), hint)
     };
     let trimmed = given
         .trim()
@@ -268,6 +262,9 @@ pub(crate) fn base_url(given: &str) -> Result<String> {
     let authority = uri.authority().ok_or_else(|| wrong("no host"))?;
     if authority.as_str().contains('@') {
         return Err(wrong("a key does not belong in it"));
+    }
+    if uri.query().is_some() {
+        return Err(wrong("it must not have a query"));
     }
     match uri.scheme_str() {
         Some("https") => {}
@@ -326,28 +323,10 @@ mod tests {
             "ftp://x/v1",
             "http://example.org/v1",
             "https://k@x/v1",
+            "https://x/v1?key=k",
             "http://127.0.0.1.evil/v1",
         ] {
             assert!(base_url(wrong).is_err(), "{wrong}");
         }
-    }
-
-    #[test]
-    fn a_servers_own_words_are_found_in_every_shape() {
-        for body in [
-            r#"{"error": {"message": "no"}}"#,
-            r#"{"error": "no"}"#,
-            r#"{"message": "no"}"#,
-            r#"{"detail": [{"msg": "no"}]}"#,
-            r#"[{"error": {"code": 1, "message": "no"}}]"#,
-            r#"{"errors": ["no"]}"#,
-        ] {
-            assert_eq!(
-                error_text(&json::parse(body.as_bytes()).unwrap()).as_deref(),
-                Some("no"),
-                "{body}"
-            );
-        }
-        assert_eq!(error_text(&serde_json::json!({"error": {}})), None);
     }
 }

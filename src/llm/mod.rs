@@ -70,9 +70,10 @@ pub enum Finish {
 impl Finish {
     /// The meaning of what an endpoint calls it; an unknown word is no error.
     pub fn from_reason(reason: &str) -> Self {
-        match reason {
-            "stop" | "end_turn" | "eos" | "tool_calls" => Self::Stop,
-            "length" | "max_tokens" => Self::Length,
+        match reason.to_lowercase().as_str() {
+            "stop" | "end_turn" | "eos" | "stop_sequence" | "tool_calls" | "tool_use" => Self::Stop,
+            // Whatever cut it, its last words may be half of what was meant.
+            "length" | "max_tokens" | "model_length" | "content_filter" | "error" => Self::Length,
             _ => Self::Other,
         }
     }
@@ -198,8 +199,31 @@ pub struct Known<'a> {
     pub model: Option<&'a str>,
     /// The address that was given for it.
     pub base_url: Option<&'a str>,
-    /// Looks up a setting by the name of its environment variable; empty is missing.
+    /// Looks up a variable of the environment; empty is missing.
     pub variable: &'a dyn Fn(&str) -> Option<String>,
+    /// Looks up a key in the project's `.env`, which counts only where the environment has none.
+    pub in_file: &'a dyn Fn(&str) -> Option<String>,
+}
+
+impl Known<'_> {
+    /// The first key under one of these names, and where it came from.
+    fn key(&self, names: &[&'static str]) -> Result<Option<(Secret, String)>> {
+        let sources = [(self.variable, ""), (self.in_file, " in .env")];
+        for ((source, place), name) in sources
+            .iter()
+            .flat_map(|s| names.iter().map(move |n| (s, n)))
+        {
+            let Some(key) = source(name).as_deref().and_then(Secret::new) else {
+                continue;
+            };
+            if !key.reveal().bytes().all(|byte| byte.is_ascii_graphic()) {
+                let what = format!("{name}{place} has characters that no key has");
+                return Err(Error::config_hint(what, format!("export {name}=...")));
+            }
+            return Ok(Some((key, format!("{name}{place}"))));
+        }
+        Ok(None)
+    }
 }
 
 /// Decides which model answers, and why, in one line for the person if they did not name it.
@@ -208,22 +232,13 @@ pub struct Known<'a> {
 /// there; with an address of its own, any name is sent to that address as it is. With nothing
 /// named, the first provider with a key answers, else `demo`.
 pub fn resolve(known: &Known<'_>) -> Result<(Choice, Option<String>)> {
-    let key = |name: &str| (known.variable)(name).and_then(|key| Secret::new(&key));
-    let own_key = || key("REAGENT_API_KEY");
+    const OWN: &str = "REAGENT_API_KEY";
     if known.model == Some(demo::NAME) {
         return Ok((Choice::Demo, None));
     }
-    let own_address = |name| {
-        known
-            .model
-            .filter(|model| provider_of(model).is_none())
-            .and_then(|_| (known.variable)(name))
-    };
-    let base_url = known
-        .base_url
-        .map(str::to_owned)
-        .or_else(|| own_address("OPENAI_BASE_URL"));
-    if let Some(base_url) = base_url.as_deref() {
+    let stranger = known.model.is_some_and(|name| provider_of(name).is_none());
+    let own_address = || (known.variable)("OPENAI_BASE_URL").filter(|_| stranger);
+    if let Some(base_url) = known.base_url.map(str::to_owned).or_else(own_address) {
         let Some(model) = known.model else {
             return Err(Error::config_hint(
                 "no model named for this base URL",
@@ -233,14 +248,23 @@ pub fn resolve(known: &Known<'_>) -> Result<(Choice, Option<String>)> {
         let provider = PROVIDERS
             .iter()
             .find(|provider| base_url.starts_with(provider.base_url));
-        let key = own_key().or_else(|| key(provider.map_or("OPENAI_API_KEY", |p| p.key)));
-        return endpoint(base_url, model, model.to_owned(), key);
+        let key = known.key(&[
+            OWN,
+            provider.map_or("OPENAI_API_KEY", |provider| provider.key),
+        ])?;
+        return Ok((endpoint(&base_url, model, model.to_owned(), key)?, None));
     }
-    let address = |provider: &Provider| {
+    let at = |provider: &Provider, model: &str, key| {
         let own = provider
             .base_url_variable
             .and_then(|name| (known.variable)(name));
-        own.unwrap_or_else(|| provider.base_url.to_owned())
+        let address = own.unwrap_or_else(|| provider.base_url.to_owned());
+        endpoint(
+            &address,
+            model,
+            format!("{}/{model}", provider.name),
+            Some(key),
+        )
     };
     if let Some(name) = known.model {
         let Some((provider, model)) = provider_of(name) else {
@@ -253,27 +277,30 @@ pub fn resolve(known: &Known<'_>) -> Result<(Choice, Option<String>)> {
                 ),
             ));
         };
-        let Some(key) = own_key().or_else(|| key(provider.key)) else {
+        let Some(key) = known.key(&[OWN, provider.key])? else {
             return Err(Error::config_hint(
                 format!("no API key for `{}`", provider.name),
                 format!("export {}=... or put it in .env", provider.key),
             ));
         };
-        let name = format!("{}/{model}", provider.name);
-        return endpoint(&address(provider), model, name, Some(key));
+        return Ok((at(provider, model, key)?, None));
     }
-    for provider in PROVIDERS {
-        if let Some(found) = key(provider.key) {
-            let model = provider.default_model;
-            let name = format!("{}/{model}", provider.name);
-            let why = format!("no model named: {name} answers, as {} is set", provider.key);
-            let (choice, _) = endpoint(&address(provider), model, name, Some(found))?;
-            return Ok((choice, Some(why)));
-        }
-    }
-    let why =
-        "no model connected: `demo` answers, which only knows arithmetic, the time, prices and temperatures".to_owned();
-    Ok((Choice::Demo, Some(why)))
+    let names: Vec<&str> = PROVIDERS.iter().map(|provider| provider.key).collect();
+    let Some((key, source)) = known.key(&names)? else {
+        let why = "no model connected: `demo` answers, which only knows arithmetic, the time, prices and \
+                   temperatures";
+        return Ok((Choice::Demo, Some(why.to_owned())));
+    };
+    let found = PROVIDERS
+        .iter()
+        .find(|provider| source.starts_with(provider.key));
+    let provider = found.unwrap_or(&PROVIDERS[0]);
+    let choice = at(provider, provider.default_model, (key, source.clone()))?;
+    let why = format!(
+        "no model named: {} answers, as {source} is set",
+        choice.name()
+    );
+    Ok((choice, Some(why)))
 }
 
 /// The provider that a model's name points at, and the name without the provider.
@@ -292,18 +319,15 @@ fn endpoint(
     base_url: &str,
     model: &str,
     name: String,
-    key: Option<Secret>,
-) -> Result<(Choice, Option<String>)> {
-    let base_url = http::base_url(base_url)?;
-    Ok((
-        Choice::OpenAi(Endpoint {
-            base_url,
-            model: model.to_owned(),
-            name,
-            key,
-        }),
-        None,
-    ))
+    key: Option<(Secret, String)>,
+) -> Result<Choice> {
+    let (base_url, key) = (http::base_url(base_url)?, key.map(|(key, _)| key));
+    Ok(Choice::OpenAi(Endpoint {
+        base_url,
+        model: model.to_owned(),
+        name,
+        key,
+    }))
 }
 
 #[cfg(test)]
@@ -316,10 +340,12 @@ mod tests {
                 .find(|(key, _)| *key == name)
                 .map(|(_, value)| (*value).to_owned())
         };
+        let in_file = |name: &str| (name == "GROQ_API_KEY").then(|| "from file".replace(' ', "-"));
         resolve(&Known {
             model,
             base_url,
             variable: &variable,
+            in_file: &in_file,
         })
         .map(|(choice, _)| choice)
     }
@@ -333,7 +359,7 @@ mod tests {
             &'a str,
         );
         let rows: &[Row<'_>] = &[
-            (None, None, &[], "demo"),
+            (None, None, &[], "groq/llama-3.3-70b-versatile"),
             (Some("demo"), None, &[("OPENAI_API_KEY", "k")], "demo"),
             (
                 None,

@@ -6,12 +6,14 @@
 use std::io::BufReader;
 use std::ops::ControlFlow;
 
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
-use super::http::{self, Client, Response, Trouble};
+use super::http::{Client, Response, Trouble};
 use super::{Endpoint, Finish, Listener, Llm, Options, Reply, Request, sse};
 use crate::error::Result;
-use crate::session::event::Usage;
+use crate::json;
+use crate::session::event::{Message, Usage};
 
 /// Where a streamed reply is cut, as one that reached its limit.
 const TEXT_LIMIT: usize = 1 << 20;
@@ -23,6 +25,27 @@ pub(crate) struct OpenAi {
     endpoint: Endpoint,
     options: Options,
     client: Client,
+}
+
+/// A request. What is not set is left to the endpoint.
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    messages: &'a [Message],
+    stream: bool,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    stop: &'a [&'a str],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream_options: Option<StreamOptions>,
+}
+
+#[derive(Serialize)]
+struct StreamOptions {
+    include_usage: bool,
 }
 
 impl OpenAi {
@@ -38,30 +61,28 @@ impl OpenAi {
     }
 
     fn body(&self, request: &Request<'_>) -> Vec<u8> {
-        let mut body = json!({
-            "model": self.endpoint.model,
-            "messages": request.messages,
-            "stream": self.options.stream,
-        });
-        if !request.stop.is_empty() {
-            body["stop"] = json!(request.stop);
-        }
-        if let Some(temperature) = self.options.temperature {
-            body["temperature"] = json!(temperature);
-        }
-        if let Some(tokens) = self.options.max_tokens {
-            body["max_tokens"] = json!(tokens);
-        }
-        if self.options.stream {
-            body["stream_options"] = json!({ "include_usage": true });
-        }
-        body.to_string().into_bytes()
+        let body = Body {
+            model: &self.endpoint.model,
+            messages: request.messages,
+            stream: self.options.stream,
+            stop: request.stop,
+            temperature: self.options.temperature,
+            max_tokens: self.options.max_tokens,
+            stream_options: self.options.stream.then_some(StreamOptions {
+                include_usage: true,
+            }),
+        };
+        // Texts, numbers and flags: there is nothing in it that JSON could refuse.
+        serde_json::to_vec(&body).unwrap_or_default()
     }
 
     /// A failure that the server wrote into a good response.
     fn hidden_error(&self, body: &Value) -> Option<Trouble> {
-        let error = body.get("error").filter(|error| !error.is_null())?;
-        let message = http::error_text(error).unwrap_or_else(|| error.to_string());
+        let empty = |error: &&Value| {
+            matches!(error, Value::Null | Value::Bool(false) | Value::Number(_)) || *error == ""
+        };
+        let error = body.get("error").filter(|error| !empty(error))?;
+        let message = json::error_text(error).unwrap_or_else(|| json::excerpt(&error.to_string()));
         let status = error
             .get("code")
             .and_then(Value::as_u64)
@@ -79,7 +100,7 @@ impl OpenAi {
             return Err(trouble);
         }
         let choice = &body["choices"][0];
-        let text = self.client.scrub(text(&choice["message"]["content"]));
+        let mut text = self.client.scrub(text(&choice["message"]["content"]));
         if let Some(refusal) = choice["message"]["refusal"]
             .as_str()
             .filter(|_| text.is_empty())
@@ -90,19 +111,19 @@ impl OpenAi {
             ));
         }
         if choice.is_null() {
-            let keys: Vec<&String> = body
-                .as_object()
-                .map(|map| map.keys().collect())
-                .unwrap_or_default();
-            return Err(Trouble::Hollow(format!(
-                "the reply has no choices, only {keys:?}"
-            )));
+            let message = "the reply has no choices".to_owned();
+            return Err(Trouble::Hollow(message));
+        }
+        let mut finish = finish(&choice["finish_reason"]);
+        if text.len() > TEXT_LIMIT {
+            text.truncate(text.floor_char_boundary(TEXT_LIMIT));
+            finish = Finish::Length;
         }
         let _ = listener.hear(&text);
         Ok(Reply {
             text,
             usage: usage(&body["usage"]),
-            finish: finish(&choice["finish_reason"]),
+            finish,
         })
     }
 
@@ -116,7 +137,7 @@ impl OpenAi {
             usage: Usage::default(),
             finish: Finish::Other,
         };
-        let (mut done, mut finished) = (false, false);
+        let (mut done, mut finished, mut heard) = (false, false, 0);
         let mut trouble = None;
         let events = BufReader::new(response.reader(STREAM_LIMIT));
         let read = sse::each(events, |data| {
@@ -125,7 +146,7 @@ impl OpenAi {
                 done = true;
                 return ControlFlow::Continue(());
             }
-            let Ok(chunk) = crate::json::parse(data.as_bytes()) else {
+            let Ok(chunk) = json::parse(data.as_bytes()) else {
                 trouble = Some(Trouble::Hollow(
                     "a piece of the stream is not JSON".to_owned(),
                 ));
@@ -143,17 +164,19 @@ impl OpenAi {
                 finished = true;
                 reply.finish = finish(&choice["finish_reason"]);
             }
-            let piece = self.client.scrub(text(&choice["delta"]["content"]));
-            if piece.is_empty() {
-                return ControlFlow::Continue(());
-            }
-            reply.text.push_str(&piece);
+            reply.text.push_str(&text(&choice["delta"]["content"]));
             if reply.text.len() > TEXT_LIMIT {
                 reply.finish = Finish::Length;
                 done = true;
                 return ControlFlow::Break(());
             }
-            let wanted = listener.hear(&piece);
+            // What may be the beginning of the key waits for what comes after it.
+            let sure = reply.text.len() - self.client.begun(&reply.text);
+            if sure <= heard {
+                return ControlFlow::Continue(());
+            }
+            let wanted = listener.hear(&self.client.scrub(reply.text[heard..sure].to_owned()));
+            heard = sure;
             done |= wanted.is_break();
             wanted
         });
@@ -165,6 +188,7 @@ impl OpenAi {
                 wait: None,
             }),
             _ => {
+                let _ = listener.hear(&self.client.scrub(reply.text[heard..].to_owned()));
                 reply.text = self.client.scrub(reply.text);
                 Ok(reply)
             }

@@ -105,7 +105,7 @@ fn help(repl: &mut Repl, _: &str) -> Result<Flow> {
     {
         text += &format!("{:<18}{help}\n", format!("/{name} {arguments}"));
     }
-    repl.config.screen.say(&text)?;
+    repl.config.screen.say(&text);
     Ok(Flow::Continue)
 }
 
@@ -113,7 +113,7 @@ fn clear(repl: &mut Repl, _: &str) -> Result<Flow> {
     repl.agent.forget();
     repl.config
         .screen
-        .notice("the model sees nothing of the questions so far from now on")?;
+        .notice("the model sees nothing of the questions so far from now on");
     Ok(Flow::Continue)
 }
 
@@ -124,14 +124,14 @@ fn model(repl: &mut Repl, name: &str) -> Result<Flow> {
     }
     repl.config
         .screen
-        .say(&format!("{}\n", strict(repl.config.model.name())))?;
+        .say(&format!("{}\n", strict(repl.config.model.name())));
     Ok(Flow::Continue)
 }
 
 fn tools(repl: &mut Repl, _: &str) -> Result<Flow> {
     for spec in repl.config.tools.specs() {
         let line = format!("{}: {}", spec.signature(), spec.description);
-        repl.config.screen.say(&format!("{}\n", strict(&line)))?;
+        repl.config.screen.say(&format!("{}\n", strict(&line)));
     }
     Ok(Flow::Continue)
 }
@@ -147,7 +147,7 @@ fn ttl(repl: &mut Repl, number: &str) -> Result<Flow> {
         repl.config.ttl = number.parse::<NonZeroU32>().map_err(|_| wrong())?;
         repl.renew()?;
     }
-    repl.config.screen.say(&format!("{}\n", repl.config.ttl))?;
+    repl.config.screen.say(&format!("{}\n", repl.config.ttl));
     Ok(Flow::Continue)
 }
 
@@ -164,7 +164,7 @@ fn messages(repl: &mut Repl, _: &str) -> Result<Flow> {
             Role::Assistant => "assistant",
         };
         let text = format!("{role}: {}", indented(&clean(&message.content)));
-        repl.config.screen.say(&format!("{text}\n"))?;
+        repl.config.screen.say(&format!("{text}\n"));
     }
     Ok(Flow::Continue)
 }

@@ -84,7 +84,7 @@ impl Editor {
             Some(path) => drop(editor.load_history(path)),
             None => config
                 .screen
-                .notice("there is no place for the history: it is not kept")?,
+                .notice("the history cannot be used: it is neither shown nor kept"),
         }
         Ok(Self::Terminal {
             editor: Box::new(editor),
@@ -117,7 +117,9 @@ impl Editor {
             }
             Self::Terminal { editor, history } => match editor.readline("> ") {
                 Ok(line) => {
-                    let added = editor.add_history_entry(line.as_str()).unwrap_or(false);
+                    // The history is shown as it is, so nothing that a terminal obeys goes into it.
+                    let plain = !line.contains(|c: char| c.is_control() && c != '\n');
+                    let added = plain && editor.add_history_entry(line.as_str()).unwrap_or(false);
                     if let (true, Some(path)) = (added, history) {
                         // What cannot be kept is only missing the next time.
                         drop(editor.append_history(path));
@@ -152,6 +154,10 @@ fn private_file(folder: &Path) -> io::Result<PathBuf> {
         .open(&path)?;
     if !file.metadata()?.is_file() {
         return Err(io::Error::other("not a file"));
+    }
+    let kept = fs::read_to_string(&path)?;
+    if kept.contains(|c: char| c.is_control() && c != '\n') {
+        return Err(io::Error::other("control characters in it"));
     }
     fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
     Ok(path)

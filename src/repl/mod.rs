@@ -3,7 +3,7 @@
 mod command;
 mod editor;
 
-use std::io::{self, BufRead, IsTerminal, Read, Write};
+use std::io::{self, BufRead, IsTerminal, Read};
 
 use crate::agent::{Agent, Task};
 use crate::config::Config;
@@ -37,16 +37,16 @@ pub fn run(config: Config, first: &str) -> Result<u8> {
         let model = repl.config.model.name();
         repl.config.screen.notice(&format!(
             "{model} answers; /help lists the commands, Ctrl-D leaves"
-        ))?;
+        ));
     }
-    if !first.trim().is_empty() {
-        repl.take(first)?;
+    if !first.trim().is_empty() && repl.take(first)? == Flow::Leave {
+        return Ok(repl.code);
     }
     loop {
         let flow = match editor.read()? {
             Line::Text(line) => repl.take(&line)?,
             Line::Interrupted => {
-                repl.config.screen.notice("Ctrl-D or /exit leaves")?;
+                repl.config.screen.notice("Ctrl-D or /exit leaves");
                 Flow::Continue
             }
             Line::End => Flow::Leave,
@@ -110,13 +110,12 @@ fn go_on(config: &Config) -> Option<Box<dyn FnMut(u32) -> bool>> {
     Some(Box::new(move |limit| {
         let question = format!("no answer after {limit} model calls; allow as many again? [y/N] ");
         let mut reply = String::new();
-        let asked = screen.say(&question).is_ok() && io::stderr().flush().is_ok();
-        asked
-            && io::stdin()
-                .lock()
-                .take(LINE_LIMIT)
-                .read_line(&mut reply)
-                .is_ok()
+        screen.say(&question);
+        io::stdin()
+            .lock()
+            .take(LINE_LIMIT)
+            .read_line(&mut reply)
+            .is_ok()
             && matches!(reply.trim(), "y" | "Y" | "yes")
     }))
 }

@@ -100,6 +100,22 @@ impl Session {
             })
     }
 
+    /// How many bytes of text it holds, about.
+    pub fn size(&self) -> usize {
+        let text = |event: &Event| match &event.fact {
+            Fact::Message(message) => message.content.len(),
+            Fact::Closed(span) => span.output.len() + span.title.len(),
+            Fact::Thought { text } | Fact::Answer { text } | Fact::Observation { text, .. } => {
+                text.len()
+            }
+            _ => 0,
+        };
+        self.events
+            .iter()
+            .map(|event| size_of::<Event>() + text(event))
+            .sum()
+    }
+
     /// The tokens of all closed spans.
     pub fn usage(&self) -> Usage {
         self.spans().fold(Usage::default(), |mut sum, span| {

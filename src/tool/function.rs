@@ -31,7 +31,7 @@ pub(crate) enum Body {
     /// On all its arguments.
     Call(fn(&Map<String, Value>, &Limits) -> Result<Value, String>),
     /// On two numbers, `x` and `y`.
-    Numbers(fn(f64, f64) -> Result<f64, String>),
+    Numbers(math::Operation),
 }
 
 /// An argument that only a tool can give.
@@ -77,7 +77,7 @@ impl Function {
     pub(crate) fn run(&self, args: &Map<String, Value>, limits: &Limits) -> Result<Value, String> {
         match self.body {
             Body::Call(call) => call(args, limits),
-            Body::Numbers(compute) => math::run(compute, args),
+            Body::Numbers(operation) => operation.run(args),
         }
     }
 }

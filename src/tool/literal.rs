@@ -8,6 +8,9 @@ use super::cursor::{Cursor, blank};
 /// How deep lists and maps may be nested.
 pub const DEPTH: usize = 64;
 
+/// How many values a list may have: each takes far more memory than text.
+pub const WIDTH: usize = 10_000;
+
 /// Opening and closing quotes, the longer ones first.
 const QUOTES: [(&str, &str); 6] = [
     ("\"\"\"", "\"\"\""),
@@ -80,6 +83,9 @@ impl Cursor<'_> {
         self.bump();
         while !self.eat(close) {
             values.push(self.value(depth + 1)?);
+            if values.len() > WIDTH {
+                return self.fail(format!("a list has more than {WIDTH} values"));
+            }
             if self.eat(&[',', '，']) {
                 commas += 1;
             } else if !self.ahead(close) {
@@ -227,7 +233,10 @@ impl Cursor<'_> {
             "true" | "True" => Ok(Value::Bool(true)),
             "false" | "False" => Ok(Value::Bool(false)),
             "null" | "None" => Ok(Value::Null),
-            word => self.fail(format!("`{word}` is not a value (text needs quotes)")),
+            word => {
+                let word: String = word.chars().take(40).collect();
+                self.fail(format!("`{word}` is not a value (text needs quotes)"))
+            }
         }
     }
 

@@ -10,6 +10,7 @@
 //!
 //! `name` and `function` are enough. Every mistake is an error with its line and column.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -88,13 +89,10 @@ fn tools(document: &DeTable<'_>) -> Read<Vec<Box<dyn Tool>>> {
         return mistake(list, "`tool` must be a list: write [[tool]]");
     };
     let mut tools: Vec<Box<dyn Tool>> = Vec::new();
+    let mut names = HashSet::new();
     for item in items.iter() {
         let tool = Declared::read(item)?;
-        let name = tool.spec.name.to_lowercase();
-        if tools
-            .iter()
-            .any(|other| other.spec().name.to_lowercase() == name)
-        {
+        if !names.insert(tool.spec.name.to_lowercase()) {
             return mistake(item, format!("a second tool named `{}`", tool.spec.name));
         }
         tools.push(Box::new(tool));
@@ -167,9 +165,8 @@ impl Declared {
             Some((name, item)) => (name?, item),
             None => return mistake(item, "a tool needs a `name`"),
         };
-        let letters = |c: char| c.is_alphanumeric() || c == '_';
-        if !(1..=64).contains(&name.chars().count()) || !name.chars().all(letters) {
-            return mistake(name_item, "a name is 1 to 64 letters, digits and `_`");
+        if !is_name(name) {
+            return mistake(name_item, NAME);
         }
         let function = match text("function") {
             Some((function, item)) => self::function(function?, item)?,
@@ -267,6 +264,7 @@ fn params(function: &Function, table: &DeTable<'_>) -> Read<(Vec<Param>, Binding
         match params.iter_mut().find(|param| param.name == **name) {
             Some(param) => read_param(param, item)?,
             None if is_bound(name) => return mistake(key, format!("`{name}` is bound already")),
+            None if !is_name(name) => return mistake(key, NAME),
             None => {
                 let mut param = Param::new(name, Type::Any);
                 read_param(&mut param, item)?;
@@ -303,8 +301,14 @@ fn params(function: &Function, table: &DeTable<'_>) -> Read<(Vec<Param>, Binding
                         "a URL begins with http:// or https:// and a host without placeholders",
                     );
                 }
+                if escape == Escape::Pointer && !template.begins_with_slash() {
+                    return mistake(item, "a JSON pointer begins with `/`");
+                }
                 used.extend(template.names().map(str::to_owned));
                 Bound::Text(template, escape)
+            }
+            _ if escape != Escape::None => {
+                return mistake(item, format!("`{name}` must be a text in quotes"));
             }
             _ => Bound::Value(value(item)?),
         };
@@ -341,6 +345,9 @@ fn read_param(param: &mut Param, item: &Item<'_>) -> Read<()> {
             _ => vec![item],
         };
         param.types = words.into_iter().map(kind).collect::<Read<_>>()?;
+        if param.types.is_empty() {
+            return mistake(item, "`type` is a type or a list of some");
+        }
     }
     if let Some(item) = table.get("description") {
         param.description = prose(text(item, "description")?, item)?;
@@ -379,6 +386,14 @@ fn kind(item: &Item<'_>) -> Read<Type> {
             )
         }
     }
+}
+
+/// What a tool and a parameter may be called.
+const NAME: &str = "a name is 1 to 64 letters, digits and `_`";
+
+fn is_name(name: &str) -> bool {
+    let letter = |c: char| c.is_alphanumeric() || c == '_';
+    (1..=64).contains(&name.chars().count()) && name.chars().all(letter)
 }
 
 fn known_keys(table: &DeTable<'_>, known: &[&str], what: &str) -> Read<()> {

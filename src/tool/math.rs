@@ -9,24 +9,27 @@ use super::params::{Param, Type};
 
 /// The longest expression that is computed.
 const LENGTH: usize = 1024;
-/// The deepest nesting: the calculator works recursively.
+/// The deepest nesting of brackets: the calculator works recursively.
 const DEPTH: usize = 32;
+/// The most numbers, words and signs.
+const PARTS: usize = 100;
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    binary("math.add", "Add two numbers.", |a, b| Ok(a + b)),
+    binary("math.add", "Add two numbers.", Operation::Add),
     binary(
         "math.subtract",
         "Subtract the second number from the first.",
-        |a, b| Ok(a - b),
+        Operation::Subtract,
     ),
-    binary("math.multiply", "Multiply two numbers.", |a, b| Ok(a * b)),
+    binary(
+        "math.multiply",
+        "Multiply two numbers.",
+        Operation::Multiply,
+    ),
     binary(
         "math.divide",
         "Divide the first number by the second.",
-        |a, b| match b {
-            0.0 => Err("division by zero".to_owned()),
-            _ => Ok(a / b),
-        },
+        Operation::Divide,
     ),
     Function {
         name: "math.calculate",
@@ -37,32 +40,58 @@ pub(super) const FUNCTIONS: &[Function] = &[
     },
 ];
 
+/// One of the four operations.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Operation {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+}
+
 /// A function of two numbers, `x` and `y`.
-const fn binary(
-    name: &'static str,
-    description: &'static str,
-    compute: fn(f64, f64) -> Result<f64, String>,
-) -> Function {
+const fn binary(name: &'static str, description: &'static str, operation: Operation) -> Function {
     Function {
         name,
         description,
         params: || vec![Param::new("x", Type::Number), Param::new("y", Type::Number)],
-        body: Body::Numbers(compute),
+        body: Body::Numbers(operation),
         ..Function::PURE
     }
 }
 
-/// Runs a function of two numbers.
-pub(super) fn run(
-    compute: fn(f64, f64) -> Result<f64, String>,
-    args: &Map<String, Value>,
-) -> Result<Value, String> {
-    let number = |name: &str| {
-        let number = args.get(name).and_then(Value::as_f64);
-        number.ok_or_else(|| format!("`{name}` must be a number"))
-    };
-    let result = compute(number("x")?, number("y")?)?;
-    value(result).ok_or_else(|| "the result is too large".to_owned())
+impl Operation {
+    /// Works on `x` and `y`: exactly where both are whole and so is the result.
+    pub(super) fn run(self, args: &Map<String, Value>) -> Result<Value, String> {
+        let whole = |name: &str| args.get(name).and_then(Value::as_i64).map(i128::from);
+        if let (Some(x), Some(y)) = (whole("x"), whole("y"))
+            && let Some(exact) = self.whole(x, y)
+        {
+            return Ok(i64::try_from(exact).map_or_else(|_| exact.to_string().into(), Value::from));
+        }
+        let number = |name: &str| {
+            let number = args.get(name).and_then(Value::as_f64);
+            number.ok_or_else(|| format!("`{name}` must be a number"))
+        };
+        let (x, y) = (number("x")?, number("y")?);
+        let result = match self {
+            Self::Add => x + y,
+            Self::Subtract => x - y,
+            Self::Multiply => x * y,
+            Self::Divide if y == 0.0 => return Err("division by zero".to_owned()),
+            Self::Divide => x / y,
+        };
+        value(result).ok_or_else(|| "the result is too large".to_owned())
+    }
+
+    fn whole(self, x: i128, y: i128) -> Option<i128> {
+        match self {
+            Self::Add => Some(x + y),
+            Self::Subtract => Some(x - y),
+            Self::Multiply => Some(x * y),
+            Self::Divide => (y != 0 && x % y == 0).then(|| x / y),
+        }
+    }
 }
 
 /// A number as JSON: whole where it is whole.
@@ -84,7 +113,7 @@ pub(super) fn number_text(number: f64) -> String {
     if number == 0.0 {
         return "0".to_owned();
     }
-    if !number.is_finite() || !(1e-6..1e21).contains(&magnitude) {
+    if !number.is_finite() || !(1e-6..1e15).contains(&magnitude) {
         let text = format!("{number:.11e}");
         let (digits, power) = text.split_once('e').unwrap_or((&text, "0"));
         return format!(
@@ -94,7 +123,7 @@ pub(super) fn number_text(number: f64) -> String {
     }
     #[expect(
         clippy::cast_possible_truncation,
-        reason = "the logarithm of a number in 1e-6..1e21"
+        reason = "the logarithm of a number in 1e-6..1e15"
     )]
     let before_point = magnitude.log10().floor() as i32 + 1;
     let after_point = usize::try_from((15 - before_point).clamp(0, 12)).unwrap_or(0);
@@ -139,24 +168,26 @@ fn calculate(args: &Map<String, Value>, limits: &Limits) -> Result<Value, String
     Ok(number.unwrap_or_else(|| Value::from(text)))
 }
 
-/// Refuses what could take the calculator's stack or a great deal of time before it starts.
+/// Refuses what could take the calculator's stack or a great deal of time before it starts: every
+/// word and every sign may nest one level deeper.
 fn check(expression: &str) -> Result<(), String> {
     if expression.len() > LENGTH {
         return Err(format!("the expression is longer than {LENGTH} characters"));
     }
-    let (mut depth, mut deepest, mut signs) = (0_usize, 0_usize, 0_usize);
+    let (mut depth, mut deepest, mut parts, mut in_word) = (0_usize, 0_usize, 0_usize, false);
     for c in expression.chars() {
+        let word = c.is_alphanumeric() || matches!(c, '.' | '_');
+        parts += usize::from(!c.is_whitespace() && !(word && in_word));
+        in_word = word;
         match c {
             '(' | '[' | '{' => depth += 1,
             ')' | ']' | '}' => depth = depth.saturating_sub(1),
-            // Each of these adds a level where it can: powers and signs nest to the right.
-            '^' | '-' | '+' | '!' | '*' | '/' => signs += 1,
             _ => {}
         }
         deepest = deepest.max(depth);
     }
-    match deepest > DEPTH || signs > LENGTH / 4 {
-        true => Err("the expression is nested too deeply".to_owned()),
+    match deepest > DEPTH || parts > PARTS {
+        true => Err("the expression is too long or nested too deeply; do it in parts".to_owned()),
         false => Ok(()),
     }
 }
@@ -185,13 +216,32 @@ mod tests {
             (0.1 + 0.2, "0.3"),
             (1234.1 + 0.2, "1234.3"),
             (1.0 / 3.0, "0.333333333333"),
-            (1e20, "100000000000000000000"),
+            (1e14, "100000000000000"),
+            (1e20, "1e20"),
             (1e300, "1e300"),
             (1.5e-9, "1.5e-9"),
             (-2.5, "-2.5"),
         ] {
             assert_eq!(number_text(number), text);
         }
+    }
+
+    #[test]
+    fn whole_numbers_are_exact() {
+        let run = |operation: Operation, x: i64, y: i64| {
+            let args = Map::from_iter([("x".to_owned(), x.into()), ("y".to_owned(), y.into())]);
+            super::super::text_of(&operation.run(&args).unwrap())
+        };
+        assert_eq!(
+            run(Operation::Multiply, 9_999_999_999, 9_999_999_999),
+            "99999999980000000001"
+        );
+        assert_eq!(
+            run(Operation::Add, 9_007_199_254_740_993, 0),
+            "9007199254740993"
+        );
+        assert_eq!(run(Operation::Divide, 1, 3), "0.333333333333");
+        assert_eq!(run(Operation::Divide, i64::MIN, -1), "9223372036854775808");
     }
 
     #[test]
@@ -228,6 +278,17 @@ mod tests {
             "a".repeat(1025),
             "x = ".repeat(200),
             "\\x. ".repeat(200),
+            "a=".repeat(511) + "1",
+            "m ".repeat(512),
+            "1".to_owned() + &"<<1".repeat(340),
+            "1".to_owned() + &" to m".repeat(49),
+            "−".repeat(99) + "1",
+            "-".repeat(99) + "1",
+            "m ".repeat(100),
+            "1".to_owned() + &"<<1".repeat(33),
+            "a=".repeat(49) + "1",
+            "1'2\"".repeat(25),
+            "(".repeat(32) + "1" + &")".repeat(32),
         ] {
             let begun = Instant::now();
             let _ = calculated(&bomb);

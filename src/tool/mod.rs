@@ -18,6 +18,7 @@ pub(crate) mod weather;
 pub(crate) mod web;
 pub(crate) mod wikipedia;
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -112,12 +113,10 @@ pub struct Toolchain {
 impl Toolchain {
     /// Holds these tools. Two tools of one name, whatever the case of its letters, are an error.
     pub fn new(tools: Vec<Box<dyn Tool>>) -> Result<Self> {
-        for (at, tool) in tools.iter().enumerate() {
+        let mut names = HashSet::new();
+        for tool in &tools {
             let name = &tool.spec().name;
-            if tools[..at]
-                .iter()
-                .any(|other| other.spec().name.to_lowercase() == name.to_lowercase())
-            {
+            if !names.insert(name.to_lowercase()) {
                 return Err(Error::config(format!("two tools are named `{name}`")));
             }
         }

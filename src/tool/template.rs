@@ -69,6 +69,11 @@ impl Template {
             .map(|(placeholder, _)| placeholder.name.as_str())
     }
 
+    /// Whether it begins with a slash.
+    pub(super) fn begins_with_slash(&self) -> bool {
+        self.start.starts_with('/')
+    }
+
     /// Whether the scheme and the host stand in it before any placeholder.
     pub(super) fn host_is_fixed(&self) -> bool {
         let after = |scheme| self.start.strip_prefix(scheme);
@@ -131,8 +136,11 @@ impl Placeholder {
 /// Everything but the characters that are safe anywhere in an address (RFC 3986, unreserved).
 pub(super) fn percent_encode(value: &str, out: &mut String) {
     use std::fmt::Write;
+    // A segment of dots would lead out of its folder.
+    let dots = matches!(value, "." | "..");
     for byte in value.bytes() {
         match byte {
+            b'.' if dots => out.push_str("%2E"),
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
                 out.push(byte.into())
             }

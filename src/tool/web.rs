@@ -15,6 +15,9 @@ use crate::json;
 /// The largest body that is read.
 const BODY_LIMIT: u64 = 1 << 20;
 
+/// How much of an error is read.
+const ERROR_LIMIT: u64 = 64 << 10;
+
 /// A tool may send a function to another address that answers like the service: a mirror, a test.
 pub(super) const BASE_URL: &[Slot] = &[Slot {
     name: "base_url",
@@ -78,6 +81,20 @@ fn get(url: &str, limits: &Limits) -> Result<Vec<u8>, String> {
     })?;
     let status = response.status();
     if !status.is_success() {
+        let mut body = Vec::new();
+        let read = response
+            .into_body()
+            .into_with_config()
+            .limit(BODY_LIMIT)
+            .reader()
+            .take(ERROR_LIMIT)
+            .read_to_end(&mut body);
+        let said = read
+            .ok()
+            .and_then(|_| json::error_text(&json::parse(&body).ok()?));
+        if let Some(said) = said {
+            return Err(format!("HTTP status {status}: {said}"));
+        }
         return Err(match status.as_u16() {
             300..=399 => "it points elsewhere, which is not followed".to_owned(),
             429 => "it was asked too often; try again later".to_owned(),

@@ -6,6 +6,7 @@
 use serde_json::{Value, json};
 
 use super::screen::Screen;
+use super::text::json_line;
 use crate::error::Result;
 use crate::session::Sink;
 use crate::session::event::{Event, Fact};
@@ -34,7 +35,7 @@ impl Sink for Json {
         if let (Some(line), Value::Object(fields)) = (line.as_object_mut(), fields) {
             line.extend(fields);
         }
-        self.screen.put(&format!("{line}\n"))
+        self.screen.put(&json_line(&line.to_string()))
     }
 }
 

@@ -34,9 +34,9 @@ impl Printer {
         }
     }
 
-    fn line(&self, style: Style, label: &str, text: &str) -> Result<()> {
+    fn line(&self, style: Style, label: &str, text: &str) {
         let line = format!("{label}: {}", indented(&clean(text)));
-        self.screen.say(&format!("{}\n", style.style(line)))
+        self.screen.say(&format!("{}\n", style.style(line)));
     }
 
     fn stream(&mut self, part: Part, step: u32, piece: &str) -> Result<()> {
@@ -44,43 +44,44 @@ impl Printer {
             Part::Thought => self.screen.err.terminal,
             Part::Answer => self.screen.streams_answers(),
         };
-        if !shown || (self.open.is_none() && piece.trim().is_empty()) {
+        if !shown || (self.open != Some(part) && piece.trim().is_empty()) {
             return Ok(());
         }
         let Theme {
             thought, answer, ..
         } = self.theme;
-        let mut text = String::new();
         if self.open != Some(part) {
             self.close()?;
             self.open = Some(part);
             self.streamed.push(part);
-            match part {
-                Part::Thought => text = thought.style(format!("Thought{step}: ")).to_string(),
-                Part::Answer => self.screen.say(&answer.style("Answer: ").to_string())?,
-            }
+            self.screen.say(&match part {
+                Part::Thought => thought.style(format!("Thought{step}: ")).to_string(),
+                Part::Answer => answer.style("Answer: ").to_string(),
+            });
         }
         let piece = format!("{}{piece}", std::mem::take(&mut self.held));
         let end = piece.trim_end().len();
         self.held = piece[end..].to_owned();
-        let piece = clean(&piece[..end]);
+        let piece = indented(&clean(&piece[..end]));
         match part {
-            Part::Thought => self
-                .screen
-                .say(&format!("{text}{}", thought.style(indented(&piece)))),
-            Part::Answer => self
-                .screen
-                .put(&self.screen.answer_theme().answer.style(&piece).to_string()),
+            Part::Thought => self.screen.say(&thought.style(piece).to_string()),
+            Part::Answer => {
+                return self
+                    .screen
+                    .put(&self.screen.answer_theme().answer.style(piece).to_string());
+            }
         }
+        Ok(())
     }
 
     fn close(&mut self) -> Result<()> {
         self.held.clear();
         match self.open.take() {
             Some(Part::Thought) => self.screen.say("\n"),
-            Some(Part::Answer) => self.screen.put("\n"),
-            None => Ok(()),
+            Some(Part::Answer) => return self.screen.put("\n"),
+            None => {}
         }
+        Ok(())
     }
 }
 
@@ -103,26 +104,29 @@ impl Sink for Printer {
             Fact::Start(start) => self.line(theme.query, "Query", &start.query),
             Fact::Thought { text } => self.line(theme.thought, &format!("Thought{step}"), text),
             Fact::Action { call, .. } => {
-                self.line(theme.action, &format!("Action{step}"), &strict(call))
+                self.line(theme.action, &format!("Action{step}"), &strict(call));
             }
             Fact::Observation { text, .. } => {
-                self.line(theme.observation, &format!("Observation{step}"), text)
+                self.line(theme.observation, &format!("Observation{step}"), text);
             }
             Fact::Malformed { why } => self.line(theme.malformed, &format!("Malformed{step}"), why),
             Fact::Notice { text } => self.screen.notice(text),
-            Fact::Answer { text } => self
-                .screen
-                .answer(&theme.answer.style("Answer: ").to_string(), text),
-            Fact::Error { status, text, hint } => {
-                failure(&self.screen, *status, text, hint.as_deref())
+            Fact::Answer { text } => {
+                return self
+                    .screen
+                    .answer(&theme.answer.style("Answer: ").to_string(), text);
             }
-            _ => Ok(()),
+            Fact::Error { status, text, hint } => {
+                failure(&self.screen, *status, text, hint.as_deref());
+            }
+            _ => {}
         }
+        Ok(())
     }
 }
 
 /// How an end without an answer is shown, in every view.
-pub fn failure(screen: &Screen, status: Status, text: &str, hint: Option<&str>) -> Result<()> {
+pub fn failure(screen: &Screen, status: Status, text: &str, hint: Option<&str>) {
     let theme = screen.theme();
     let label = if status == Status::Limit {
         "Terminate"
@@ -139,5 +143,5 @@ pub fn failure(screen: &Screen, status: Status, text: &str, hint: Option<&str>) 
             theme.notice.style(format!("hint: {}", strict(hint)))
         );
     }
-    screen.say(&lines)
+    screen.say(&lines);
 }

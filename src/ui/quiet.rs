@@ -22,11 +22,12 @@ impl Quiet {
 impl Sink for Quiet {
     fn see(&mut self, event: &Event) -> Result<()> {
         match &event.fact {
-            Fact::Answer { text } => self.screen.put(&format!("{}\n", clean(text))),
+            Fact::Answer { text } => return self.screen.put(&format!("{}\n", clean(text))),
             Fact::Error { status, text, hint } => {
-                failure(&self.screen, *status, text, hint.as_deref())
+                failure(&self.screen, *status, text, hint.as_deref());
             }
-            _ => Ok(()),
+            _ => {}
         }
+        Ok(())
     }
 }

@@ -7,6 +7,7 @@ use std::io::{self, IsTerminal, Write};
 
 use rustix::fs::fstat;
 
+use super::text::{clean, indented, strict};
 use super::theme::Theme;
 use crate::error::Result;
 
@@ -74,9 +75,9 @@ impl Screen {
         Theme::new(self.out.color && self.out.terminal)
     }
 
-    /// Writes to standard error.
-    pub fn say(&self, text: &str) -> Result<()> {
-        Ok(io::stderr().lock().write_all(text.as_bytes())?)
+    /// Writes to standard error. That nobody reads it any more is no reason to withhold the answer.
+    pub fn say(&self, text: &str) {
+        let _ = io::stderr().lock().write_all(text.as_bytes());
     }
 
     /// Writes to standard output at once.
@@ -87,31 +88,26 @@ impl Screen {
     }
 
     /// A dim line for the person.
-    pub fn notice(&self, text: &str) -> Result<()> {
-        let theme = self.theme();
-        self.say(&format!(
-            "{}\n",
-            theme
-                .notice
-                .style(format!("notice: {}", super::text::strict(text)))
-        ))
+    pub fn notice(&self, text: &str) {
+        let line = format!("notice: {}", strict(text));
+        self.say(&format!("{}\n", self.theme().notice.style(line)));
     }
 
     /// The answer. Where both streams are one, `label` (on standard error) and the text (on standard
-    /// output) make up its line; else each stream has the answer whole.
+    /// output) make up its lines; else each stream has the answer whole.
     pub fn answer(&self, label: &str, text: &str) -> Result<()> {
-        let text = super::text::clean(text);
-        let shown = self.answer_theme().answer.style(&text).to_string();
-        if self.joined {
-            self.say(label)?;
-        } else {
-            let theme = self.theme();
-            self.say(&format!(
-                "{label}{}\n",
-                theme.answer.style(super::text::indented(&text))
-            ))?;
+        let text = clean(text);
+        self.say(label);
+        if !self.joined {
+            self.say(&format!("{}\n", self.theme().answer.style(indented(&text))));
         }
-        self.put(&format!("{shown}\n"))
+        // For a person, its lines must not look like lines of the trace; for a program, it is as it is.
+        let shown = if self.streams_answers() {
+            indented(&text)
+        } else {
+            text.into_owned()
+        };
+        self.put(&format!("{}\n", self.answer_theme().answer.style(shown)))
     }
 
     /// Whether the answer may be shown piece by piece.

@@ -18,7 +18,25 @@ pub fn strict(text: &str) -> Cow<'_, str> {
 
 /// Text whose lines after the first cannot be taken for lines of the trace.
 pub fn indented(text: &str) -> String {
-    text.replace('\n', "\n  ")
+    text.replace('\n', "\n  ").replace("\n  \n", "\n\n")
+}
+
+/// A line of JSON in which whatever a terminal would obey is written as an escape of JSON's own.
+pub fn json_line(line: &str) -> String {
+    let mut out = String::with_capacity(line.len() + 1);
+    let mut units = [0; 2];
+    for c in line.chars() {
+        match is_obeyed(c) {
+            true => {
+                for unit in c.encode_utf16(&mut units) {
+                    write!(out, "\\u{unit:04x}").unwrap_or_default();
+                }
+            }
+            false => out.push(c),
+        }
+    }
+    out.push('\n');
+    out
 }
 
 fn escape(text: &str, keeps: fn(char) -> bool) -> Cow<'_, str> {
@@ -49,7 +67,7 @@ fn escape(text: &str, keeps: fn(char) -> bool) -> Cow<'_, str> {
 fn is_obeyed(c: char) -> bool {
     c.is_control()
         || matches!(c,
-            '\u{ad}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{180e}' | '\u{200b}'..='\u{200f}'
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{180e}' | '\u{200b}'..='\u{200f}'
             | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{feff}'
             | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }

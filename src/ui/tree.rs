@@ -61,7 +61,7 @@ impl Tree {
         line + &frame(":") + " "
     }
 
-    fn span(&mut self, span: &Closed) -> Result<()> {
+    fn span(&mut self, span: &Closed) {
         let Closed {
             kind,
             title,
@@ -73,7 +73,7 @@ impl Tree {
         } = span;
         let (what, message) = match kind {
             // Printed with the answer itself, which is known before its span closes.
-            SpanKind::Answer => return Ok(()),
+            SpanKind::Answer => return,
             SpanKind::Input => (None, strict(title).into_owned()),
             SpanKind::Llm if *ok => (Some(title.as_str()), strict(&self.sent).into_owned()),
             SpanKind::Llm => (
@@ -91,10 +91,8 @@ impl Tree {
             }
         };
         let message: String = message.chars().take(500).collect();
-        self.screen.say(&format!(
-            "{}{message}\n",
-            self.head(*kind, what, *ok, *usage, Some(*ms))
-        ))
+        let head = self.head(*kind, what, *ok, *usage, Some(*ms));
+        self.screen.say(&format!("{head}{message}\n"));
     }
 
     fn elapsed(&self, now: &str) -> Option<u64> {
@@ -108,15 +106,14 @@ impl Sink for Tree {
         match &event.fact {
             Fact::Start(_) => self.began = event.time.parse().ok(),
             Fact::Message(message) => self.sent.clone_from(&message.content),
-            Fact::Closed(span) => return self.span(span),
+            Fact::Closed(span) => self.span(span),
             Fact::Malformed { why } => {
                 let theme = self.screen.theme();
                 let line = format!(" ├──[✖] malformed: {}", strict(why));
-                return self
-                    .screen
+                self.screen
                     .say(&format!("{}\n", theme.malformed.style(line)));
             }
-            Fact::Notice { text } => return self.screen.notice(text),
+            Fact::Notice { text } => self.screen.notice(text),
             Fact::Answer { text } => {
                 let elapsed = self.elapsed(&event.time);
                 let head = self.head(
@@ -137,8 +134,8 @@ impl Sink for Tree {
                     Usage::default(),
                     elapsed,
                 );
-                self.screen.say(&format!("{head}{}\n", strict(text)))?;
-                return failure(&self.screen, *status, text, hint.as_deref());
+                self.screen.say(&format!("{head}{}\n", strict(text)));
+                failure(&self.screen, *status, text, hint.as_deref());
             }
             _ => {}
         }

@@ -7,7 +7,7 @@ use super::line::{Line, Marker, eat, first_line, look};
 use super::scan::end_of_answer;
 use crate::tool::call::{Args, Proposal};
 use crate::tool::cursor::{Cursor, blank};
-use crate::tool::literal::{literal, quote};
+use crate::tool::literal::{WIDTH, literal, quote};
 
 /// Words that models write where a tool's name belongs, to say that they use none.
 const NOTHING: [&str; 6] = ["", "none", "null", "nothing", "no", "na"];
@@ -139,7 +139,12 @@ fn named(mut cursor: Cursor, open: usize) -> Result<Act, String> {
     let named = |c: char| c.is_alphanumeric() || matches!(c, '_' | '\\' | '.' | '-');
     let tool = clean(cursor.take(named));
     if NOTHING.contains(&tool.to_lowercase().as_str()) {
-        return Ok(Act::Prose);
+        return match holds_call(line) {
+            true => {
+                Err("the call has to stand right behind `Action:`, and nothing before it".into())
+            }
+            false => Ok(Act::Prose),
+        };
     }
     if wrapped || cursor.rest().starts_with("**") {
         cursor.take(wraps);
@@ -167,6 +172,11 @@ fn named(mut cursor: Cursor, open: usize) -> Result<Act, String> {
             None if below.is_some() => {
                 return Err(format!("`{}` is not the name of a tool", short(line)));
             }
+            None if holds_call(line) => {
+                return Err(
+                    "the call has to stand right behind `Action:`, and nothing before it".into(),
+                );
+            }
             None => return Ok(Act::Prose),
         },
     };
@@ -182,6 +192,7 @@ fn call(mut cursor: Cursor) -> Result<Input, String> {
         cursor.at += len;
         match name {
             Some(name) => named.push((name.to_owned(), value)),
+            None if positional.len() >= WIDTH => return Err("there are too many arguments".into()),
             None if named.is_empty() => positional.push(value),
             None => return Err("an argument without a name stands behind one with a name".into()),
         }
@@ -411,6 +422,13 @@ fn values(args: &Args) -> Vec<Value> {
             .collect(),
         Args::Text(text) => vec![Value::String(text.clone())],
     }
+}
+
+/// Whether a name stands right before a bracket: such a line is no prose, whatever else is in it.
+fn holds_call(line: &str) -> bool {
+    let before =
+        |(at, _): (usize, &str)| line[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
+    line.match_indices('(').any(before)
 }
 
 /// A tool's name without its markdown and its namespace.

@@ -75,6 +75,10 @@ pub(super) fn look(rest: &str, whole: bool) -> Line {
     }
     let bare = line.trim_start_matches(lead);
     let before = &line[..line.len() - bare.len()];
+    // Most lines begin with no letter that anything else than text begins with.
+    if bare.starts_with(|c: char| !"taoqfpTAOQFP<[(".contains(c)) {
+        return Line::Text;
+    }
     if before.len() < HEAD && TOOL_TAGS.iter().any(|tag| eat(bare, tag).is_some()) {
         return Line::ToolTag;
     }

@@ -300,6 +300,8 @@ mod tests {
             ("How much is 2 ** 10?", "2 ^ 10"),
             ("half of 9 plus twice 4", "9 / 2 + 2 * 4"),
             (".5 + 1", ".5 + 1"),
+            ("5 + three hundred and twenty-one", "5 + 321"),
+            ("ninety-nine times two", "99 * 2"),
         ] {
             let read = Expression::read(question).map(|e| e.to_string());
             assert_eq!(read.as_deref(), Some(wanted), "{question}");

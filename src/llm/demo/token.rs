@@ -63,16 +63,14 @@ pub(super) fn tokens(text: &str) -> Option<Vec<Token>> {
             {
                 let length = rest.find(|c| !digits(c)).unwrap_or(rest.len());
                 let number = rest[..length].trim_end_matches(['.', ',']);
-                let plain = number.replace(',', "");
-                plain.parse::<f64>().ok()?;
-                found.push(Token::Number(plain));
+                found.push(Token::Number(plain(number)?));
                 number.len()
             }
             c if c.is_alphabetic() => {
-                let length = rest
-                    .find(|c: char| !c.is_alphabetic() && c != '\'')
-                    .unwrap_or(rest.len());
-                found.push(Token::Word(rest[..length].to_lowercase()));
+                let inside = |c: char| c.is_alphabetic() || matches!(c, '\'' | '-');
+                let length = rest.find(|c| !inside(c)).unwrap_or(rest.len());
+                let parts = rest[..length].split('-').filter(|part| !part.is_empty());
+                found.extend(parts.map(|part| Token::Word(part.to_lowercase())));
                 length
             }
             c => {
@@ -96,6 +94,14 @@ pub(super) fn tokens(text: &str) -> Option<Vec<Token>> {
         rest = &rest[length..];
     }
     Some(words_to_numbers(found))
+}
+
+/// The number without the commas between its thousands. Other commas mean something else elsewhere.
+fn plain(number: &str) -> Option<String> {
+    let whole = number.split('.').next()?;
+    let grouped = whole.split(',').skip(1).all(|group| group.len() == 3);
+    let plain = whole.replace(',', "") + &number[whole.len()..];
+    (grouped && plain.parse::<f64>().is_ok()).then_some(plain)
 }
 
 fn starts_fraction(text: &str) -> bool {
