@@ -261,7 +261,7 @@ fn as_question(arguments: Vec<OsString>) -> (Vec<OsString>, Option<usize>) {
             words.extend(arguments);
             break;
         }
-        if !is_option(&root, text) {
+        if !is_option(text) {
             if words.is_empty() && root.find_subcommand(text).is_some() {
                 let at = options.len();
                 options.push(argument);
@@ -284,18 +284,10 @@ fn as_question(arguments: Vec<OsString>) -> (Vec<OsString>, Option<usize>) {
     (options, None)
 }
 
-/// Whether it is an option: a word with a blank in it is one only where its value is attached to it.
-fn is_option(root: &clap::Command, text: &str) -> bool {
-    let letter = text.strip_prefix('-').and_then(|rest| rest.chars().next());
-    let known = |argument: &clap::Arg| {
-        argument.get_short() == letter && argument.get_action().takes_values()
-    };
-    match letter {
-        None => false,
-        Some(_) if !text.contains(char::is_whitespace) => true,
-        Some('-') => text.contains('='),
-        Some(_) => root.get_arguments().any(known),
-    }
+/// Whether it is an option: a word with a blank in it is one only as `--name=value`.
+fn is_option(text: &str) -> bool {
+    let long = text.starts_with("--") && text.contains('=');
+    text.len() > 1 && text.starts_with('-') && (long || !text.contains(char::is_whitespace))
 }
 
 /// Whether an option's value is the next argument.
@@ -351,7 +343,8 @@ mod tests {
             (&["-qm", "demo", "-3 * 4", "--json"], Some("-3 * 4")),
             (&["tools of the trade"], Some("tools of the trade")),
             (&["-5 + 3 = ?"], Some("-5 + 3 = ?")),
-            (&["-sYou are a pirate", "1+1"], Some("1+1")),
+            (&["--system=You are a pirate", "1+1"], Some("1+1")),
+            (&["-m is what?"], Some("-m is what?")),
             (&["help", "me"], Some("help me")),
             (&["what", "tools"], Some("what tools")),
             (&["ask", "tools"], Some("tools")),

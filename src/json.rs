@@ -33,12 +33,24 @@ pub(crate) fn error_text(body: &Value) -> Option<String> {
     match body {
         Value::String(text) => Some(excerpt(text)).filter(|text| !text.is_empty()),
         Value::Array(items) => items.iter().find_map(error_text),
-        Value::Object(map) => ["error", "message", "msg", "detail", "errors"]
+        Value::Object(map) => KEYS
             .iter()
             .find_map(|key| map.get(*key).and_then(error_text)),
         _ => None,
     }
 }
+
+/// Where servers put what they say about a failure.
+const KEYS: [&str; 8] = [
+    "error",
+    "message",
+    "msg",
+    "detail",
+    "reason",
+    "errors",
+    "error_message",
+    "status",
+];
 
 /// The beginning of a text in one line: what a person reads of it.
 pub(crate) fn excerpt(text: &str) -> String {

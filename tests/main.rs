@@ -13,6 +13,9 @@ mod test;
 
 mod answer;
 mod cli;
+mod defects_regent;
+mod defects_runtime;
+mod defects_tinyreact;
 mod errors;
 mod floors;
 mod keys;
@@ -21,5 +24,7 @@ mod pipes;
 mod repl;
 mod replies;
 mod rulings;
+mod seeds;
 mod tools;
 mod trace;
+mod web;

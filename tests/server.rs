@@ -175,7 +175,8 @@ impl Server {
         server
     }
 
-    /// Answers GET requests whose path without the query is this one.
+    /// Answers GET requests with this path. Where a query is given, each of its parts must be in the request's;
+    /// the first route that fits counts.
     pub(crate) fn route(self, path: &str, reply: Reply) -> Self {
         self.shared
             .routes
@@ -308,11 +309,17 @@ fn read(reader: &mut impl BufRead) -> io::Result<Option<Request>> {
     Ok(Some(request))
 }
 
+fn fits(route: &str, address: &str) -> bool {
+    let (path, query) = address.split_once('?').unwrap_or((address, ""));
+    let (wanted, parts) = route.split_once('?').unwrap_or((route, ""));
+    let mut parts = parts.split('&').filter(|part| !part.is_empty());
+    path == wanted && parts.all(|part| query.split('&').any(|given| given == part))
+}
+
 fn choose(shared: &Shared, request: &Request) -> Reply {
     if request.method == "GET" {
-        let path = request.path.split('?').next().unwrap_or_default();
         let routes = shared.routes.lock().unwrap();
-        let found = routes.iter().find(|(route, _)| route == path);
+        let found = routes.iter().find(|(route, _)| fits(route, &request.path));
         return found.map_or_else(
             || Reply::error(404, "no such page"),
             |(_, reply)| reply.clone(),

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::http::{Client, Response, Trouble};
 use super::{Endpoint, Finish, Listener, Llm, Options, Reply, Request, sse};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::json;
 use crate::session::event::{Message, Usage};
 
@@ -25,6 +25,8 @@ pub(crate) struct OpenAi {
     endpoint: Endpoint,
     options: Options,
     client: Client,
+    /// What the endpoint does not take, as far as it is known.
+    refused: Vec<&'static str>,
 }
 
 /// A request. What is not set is left to the endpoint.
@@ -57,6 +59,7 @@ impl OpenAi {
             endpoint,
             options,
             client,
+            refused: Vec::new(),
         })
     }
 
@@ -65,8 +68,15 @@ impl OpenAi {
             model: &self.endpoint.model,
             messages: request.messages,
             stream: self.options.stream,
-            stop: request.stop,
-            temperature: self.options.temperature,
+            stop: if self.takes("stop") {
+                request.stop
+            } else {
+                &[]
+            },
+            temperature: self
+                .options
+                .temperature
+                .filter(|_| self.takes("temperature")),
             max_tokens: self.options.max_tokens,
             stream_options: self.options.stream.then_some(StreamOptions {
                 include_usage: true,
@@ -74,6 +84,29 @@ impl OpenAi {
         };
         // Texts, numbers and flags: there is nothing in it that JSON could refuse.
         serde_json::to_vec(&body).unwrap_or_default()
+    }
+
+    fn takes(&self, name: &str) -> bool {
+        !self.refused.contains(&name)
+    }
+
+    fn exchange(&self, request: &Request<'_>, listener: &mut dyn Listener) -> Result<Reply> {
+        self.client.post(&self.body(request), |response| {
+            let read = match response.streams {
+                true => self.streamed(response, listener),
+                false => self.whole(response, listener),
+            };
+            match read {
+                Err(Trouble::Passing { message, .. } | Trouble::Hollow(message))
+                    if !listener.again() =>
+                {
+                    Err(Trouble::Final(
+                        self.client.refused(message, Some("ask again")),
+                    ))
+                }
+                other => other,
+            }
+        })
     }
 
     /// A failure that the server wrote into a good response.
@@ -202,23 +235,41 @@ impl Llm for OpenAi {
     }
 
     fn ask(&mut self, request: &Request<'_>, listener: &mut dyn Listener) -> Result<Reply> {
-        self.client.post(&self.body(request), |response| {
-            let read = match response.streams {
-                true => self.streamed(response, listener),
-                false => self.whole(response, listener),
+        loop {
+            let reply = self.exchange(request, listener);
+            let Err(Error::Endpoint { message, .. }) = &reply else {
+                return reply;
             };
-            match read {
-                Err(Trouble::Passing { message, .. } | Trouble::Hollow(message))
-                    if !listener.again() =>
-                {
-                    Err(Trouble::Final(
-                        self.client.refused(message, Some("ask again")),
-                    ))
-                }
-                other => other,
+            // Some models take neither; what stop texts are for is cut off here in any case.
+            let refused = ["stop", "temperature"]
+                .into_iter()
+                .find(|name| is_refused(name, message));
+            match refused.filter(|name| self.takes(name)) {
+                Some(name) => self.refused.push(name),
+                None => return reply,
             }
-        })
+        }
     }
+}
+
+/// Whether a server says that it does not take a parameter.
+fn is_refused(name: &str, message: &str) -> bool {
+    let message = message.to_lowercase();
+    let named = [
+        format!("'{name}'"),
+        format!("\"{name}\""),
+        format!("`{name}`"),
+        format!(": {name}"),
+    ];
+    let refused = [
+        "unsupported",
+        "not supported",
+        "unrecognized",
+        "not permitted",
+        "unknown",
+    ];
+    named.iter().any(|word| message.contains(word))
+        && refused.iter().any(|word| message.contains(word))
 }
 
 /// The text of a message: as it is, or the text parts of a list put together.

@@ -10,6 +10,8 @@ use serde_json::{Map, Value};
 pub struct Event {
     /// When it happened, RFC 3339 in UTC, to the millisecond.
     pub time: String,
+    /// Milliseconds since the session began, by a clock that cannot be set.
+    pub elapsed: u64,
     /// The session's id.
     pub session: String,
     /// The number of the model call it belongs to; none before the first.

@@ -136,6 +136,7 @@ impl Session {
         }
         let event = Event {
             time: now(),
+            elapsed: millis(self.clock),
             session: self.id.clone(),
             step: self.step,
             fact,

@@ -177,7 +177,7 @@ fn check(expression: &str) -> Result<(), String> {
     let (mut depth, mut deepest, mut parts, mut in_word) = (0_usize, 0_usize, 0_usize, false);
     for c in expression.chars() {
         let word = c.is_alphanumeric() || matches!(c, '.' | '_');
-        parts += usize::from(!c.is_whitespace() && !(word && in_word));
+        parts += usize::from(!(c.is_whitespace() || word && in_word));
         in_word = word;
         match c {
             '(' | '[' | '{' => depth += 1,

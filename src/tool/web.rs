@@ -92,13 +92,11 @@ fn get(url: &str, limits: &Limits) -> Result<Vec<u8>, String> {
         let said = read
             .ok()
             .and_then(|_| json::error_text(&json::parse(&body).ok()?));
-        if let Some(said) = said {
-            return Err(format!("HTTP status {status}: {said}"));
-        }
+        let said = said.map_or(String::new(), |said| format!(": {said}"));
         return Err(match status.as_u16() {
             300..=399 => "it points elsewhere, which is not followed".to_owned(),
-            429 => "it was asked too often; try again later".to_owned(),
-            _ => format!("HTTP status {status}"),
+            429 => format!("it was asked too often{said}; try again later"),
+            _ => format!("HTTP status {status}{said}"),
         });
     }
     let mut body = Vec::new();

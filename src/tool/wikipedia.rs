@@ -138,12 +138,20 @@ fn page(
     wanted: &[(&str, &str)],
 ) -> Result<Value, String> {
     let title = given(args, "title")?;
+    if title.contains(['|', '#', '<', '>', '[', ']', '{', '}']) {
+        return Err(format!(
+            "'{title}' is no title; search for it first or try another"
+        ));
+    }
     let mut reply = ask(
         args,
         limits,
         &[&[("titles", title), ("redirects", "1")][..], wanted].concat(),
     )?;
-    let page = reply["query"]["pages"][0].take();
+    let page = reply
+        .pointer_mut("/query/pages/0")
+        .map(Value::take)
+        .unwrap_or_default();
     let missing = |key: &str| {
         page.get(key)
             .is_some_and(|mark| mark != &Value::Bool(false))
@@ -164,21 +172,21 @@ fn ambiguous(args: &Map<String, Value>, title: &str, limits: &Limits) -> String 
         ("plnamespace", "0"),
         ("pllimit", "50"),
     ];
-    let links =
-        ask(args, limits, &wanted).map(|mut reply| reply["query"]["pages"][0]["links"].take());
-    let links = links.unwrap_or_default();
-    let titles = links
+    let reply = ask(args, limits, &wanted).unwrap_or_default();
+    let links = reply["query"]["pages"][0]["links"]
         .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(|link| link["title"].as_str());
+        .map_or(&[][..], Vec::as_slice);
+    let titles = links.iter().filter_map(|link| link["title"].as_str());
     // Those that begin with the word itself are meanings of it; the rest stands in their descriptions.
     let (near, far): (Vec<&str>, Vec<&str>) = titles.partition(|link| link.starts_with(title));
     let meanings: Vec<&str> = near.into_iter().chain(far).take(MEANINGS).collect();
-    format!(
-        "'{title}' may mean several things; use one of these titles: {}",
-        meanings.join("; ")
-    )
+    match meanings.is_empty() {
+        true => format!("'{title}' may mean several things; search for the one that is meant"),
+        false => format!(
+            "'{title}' may mean several things; use one of these titles: {}",
+            meanings.join("; ")
+        ),
+    }
 }
 
 fn ask(

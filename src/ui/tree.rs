@@ -1,8 +1,6 @@
 //! The trace as a tree of spans, with Regent's look: a line a span as it closes, with its label,
 //! type, tokens, duration and message; model calls and tools are nested under the question.
 
-use jiff::Timestamp;
-
 use super::printer::failure;
 use super::screen::Screen;
 use super::text::strict;
@@ -13,8 +11,6 @@ use crate::session::event::{Closed, Event, Fact, SpanKind, Usage};
 /// Prints each span as it closes.
 pub struct Tree {
     screen: Screen,
-    /// When the session began, to tell how long the answer took.
-    began: Option<Timestamp>,
     /// What was sent last: what a model call is about.
     sent: String,
 }
@@ -24,7 +20,6 @@ impl Tree {
     pub fn new(screen: Screen) -> Self {
         Self {
             screen,
-            began: None,
             sent: String::new(),
         }
     }
@@ -94,17 +89,11 @@ impl Tree {
         let head = self.head(*kind, what, *ok, *usage, Some(*ms));
         self.screen.say(&format!("{head}{message}\n"));
     }
-
-    fn elapsed(&self, now: &str) -> Option<u64> {
-        let now: Timestamp = now.parse().ok()?;
-        now.duration_since(self.began?).as_millis().try_into().ok()
-    }
 }
 
 impl Sink for Tree {
     fn see(&mut self, event: &Event) -> Result<()> {
         match &event.fact {
-            Fact::Start(_) => self.began = event.time.parse().ok(),
             Fact::Message(message) => self.sent.clone_from(&message.content),
             Fact::Closed(span) => self.span(span),
             Fact::Malformed { why } => {
@@ -115,7 +104,7 @@ impl Sink for Tree {
             }
             Fact::Notice { text } => self.screen.notice(text),
             Fact::Answer { text } => {
-                let elapsed = self.elapsed(&event.time);
+                let elapsed = Some(event.elapsed);
                 let head = self.head(
                     SpanKind::Answer,
                     Some("success"),
@@ -126,7 +115,7 @@ impl Sink for Tree {
                 return self.screen.answer(&head, text);
             }
             Fact::Error { status, text, hint } => {
-                let elapsed = self.elapsed(&event.time);
+                let elapsed = Some(event.elapsed);
                 let head = self.head(
                     SpanKind::Answer,
                     Some("failure"),

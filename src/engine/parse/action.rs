@@ -374,12 +374,15 @@ fn unchanged(line: &str) -> Result<(), String> {
         .trim_start_matches(['+', '-', '*', '/', '%'])
         .trim_start_matches(blank);
     let sum = match near.chars().next() {
-        // A dash or two slashes may begin a remark.
+        // A dash, an arrow or two slashes may begin a remark.
         Some('-') => operand.starts_with(|c: char| c.is_ascii_digit()),
         Some('+' | '*' | '/' | '%') if !near.starts_with("//") => {
             operand.starts_with(|c: char| c.is_alphanumeric() || quote(c) || c == '(')
         }
-        _ => false,
+        Some('=' | '!' | '>') => near.get(1..).is_some_and(|rest| rest.starts_with('=')),
+        _ => ["or", "and", "if"]
+            .iter()
+            .any(|word| eat(near, word).is_some_and(operand_of)),
     };
     if member || sum || line.starts_with(['[', '(']) {
         return Err(format!(
@@ -388,6 +391,20 @@ fn unchanged(line: &str) -> Result<(), String> {
         ));
     }
     Ok(())
+}
+
+/// Whether what stands behind the word of an operator is a value or a call, and not prose.
+fn operand_of(rest: &str) -> bool {
+    let rest = match rest.starts_with(blank) {
+        true => rest.trim_start_matches(blank),
+        false => return false,
+    };
+    let name = rest.trim_start_matches(|c: char| c.is_alphanumeric() || c == '_');
+    let next = name.trim_start_matches(blank);
+    next.is_empty()
+        || name.starts_with(['(', '.'])
+        || eat(next, "else").is_some()
+        || rest.starts_with(quote)
 }
 
 /// The length of what closes a call's wrapping: left out, the transcript would teach the model to leave it open.

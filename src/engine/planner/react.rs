@@ -218,21 +218,32 @@ fn instructions(tools: &Toolchain, style: Style<'_>) -> Result<String> {
     )
 }
 
-/// Puts values in the place of `{name}`. The values themselves are not looked at again.
+/// Puts values in the place of `{name}`. A brace with anything else behind it is a brace, and the
+/// values themselves are not looked at again.
 fn fill(template: &str, values: &[(&str, &str)]) -> Result<String> {
     let mut text = String::new();
     let mut rest = template;
     while let Some((before, after)) = rest.split_once('{') {
-        let (name, after) = after.split_once('}').unwrap_or((after, ""));
-        let Some((_, value)) = values.iter().find(|(known, _)| *known == name) else {
-            let name: String = name.chars().take(40).collect();
-            return Err(Error::config(format!(
-                "the prompt has an unknown placeholder `{{{name}}}`"
-            )));
-        };
         text += before;
-        text += value;
-        rest = after;
+        let end = after
+            .find(|c: char| !(c.is_alphanumeric() || c == '_'))
+            .unwrap_or(after.len());
+        let (name, behind) = after.split_at(end);
+        let known = values.iter().find(|(known, _)| *known == name);
+        rest = match (behind.strip_prefix('}').filter(|_| end > 0), known) {
+            (None, _) => {
+                text.push('{');
+                after
+            }
+            (Some(behind), Some((_, value))) => {
+                text += value;
+                behind
+            }
+            (Some(_), None) => {
+                let what = format!("the prompt has an unknown placeholder `{{{name}}}`");
+                return Err(Error::config(what));
+            }
+        };
     }
     Ok(text + rest)
 }
@@ -246,7 +257,10 @@ mod tests {
     fn placeholders_are_named_and_values_are_not_templates() {
         assert_eq!(fill("a {x} b", &[("x", "{y}")]).unwrap(), "a {y} b");
         assert!(fill("a {z} b", &[("x", "1")]).is_err());
-        assert!(fill("a { b", &[("x", "1")]).is_err());
+        assert_eq!(
+            fill("a { b {} {\"t\": {x}}", &[("x", "1")]).unwrap(),
+            "a { b {} {\"t\": 1}"
+        );
     }
 
     #[test]
