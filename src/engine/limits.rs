@@ -13,6 +13,11 @@ const BAD_REPLIES: u32 = 3;
 /// Times that the same action may give the same observation.
 const REPEATS: u32 = 3;
 
+/// The longest result that is listed, with its action.
+const SHORT: usize = 100;
+/// How many results are listed.
+const LISTED: usize = 6;
+
 /// How far a query may go.
 pub struct Limits {
     /// Model calls, replies that cannot be used included.
@@ -66,6 +71,7 @@ pub struct Tally {
     bad_replies: u32,
     reminded: bool,
     seen: HashMap<String, Seen>,
+    results: Vec<String>,
     hasher: RandomState,
 }
 
@@ -122,6 +128,19 @@ impl Tally {
     /// Whether this is the first reply in prose since the last one that could be used.
     pub fn first_prose(&mut self) -> bool {
         !std::mem::replace(&mut self.reminded, true)
+    }
+
+    /// Remembers a result that is short enough to be listed.
+    pub fn result(&mut self, action: &str, observation: &str) {
+        let line = format!("{action} = {observation}");
+        if line.len() <= SHORT && !line.contains('\n') && !self.results.contains(&line) {
+            self.results.push(line);
+        }
+    }
+
+    /// The latest short results, for a model that has lost its way.
+    pub fn results(&self) -> String {
+        self.results[self.results.len().saturating_sub(LISTED)..].join(", ")
     }
 
     /// Ends the query if the action has given the same observation too often already.

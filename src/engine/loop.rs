@@ -11,17 +11,17 @@ use crate::tool::Toolchain;
 use crate::tool::call::Call;
 use std::rc::Rc;
 
-/// What the model is told to write, after what was wrong.
-const WANTED: &str = "Write one line `Action: tool(arguments)` to use a tool, or one line that starts \
-    with `Answer:` to end.";
-/// The longest reason that the model is given.
-const REASON: usize = 1000;
+/// What the model is told to write, after what was wrong. Small models call whatever looks like a call,
+/// so there is none in it.
+const WANTED: &str = "Write an `Action:` line with one of the tools and its arguments, or `Answer:` and \
+    the answer.";
 /// What the model is told when only an answer is left to it.
 const LAST_CALL: &str = "No more actions are possible. Write `Answer:` and the best answer from what \
     you know now; say what is missing.";
-/// What the model is told when it repeats itself.
-const REPEATED: &str = "(This action gave the same result before. Use the result, or try something \
-    else.)";
+/// What the model is told when it repeats an action, after its results so far.
+const ENOUGH: &str = "If this answers the question, write `Answer:` and the answer.";
+/// The longest reason that the model is given.
+const REASON: usize = 1000;
 
 /// The loop of every engine; the planner makes the difference.
 pub struct Loop {
@@ -133,8 +133,12 @@ impl Loop {
         let Observation { ok, mut text, ms } =
             self.executor.execute(call, verdict, &mut run.session)?;
         run.tally.tool_calls += u32::from(allowed);
-        if run.tally.note(call, &text) > 1 {
-            text = format!("{text}\n{REPEATED}");
+        let times = run.tally.note(call, &text);
+        run.tally.result(&shown, &text);
+        if times > 1 {
+            let results = run.tally.results();
+            text =
+                format!("{text}\n(You have done this before. Results so far: {results}. {ENOUGH})");
         }
         let message = observation(run, &text);
         run.session.record(Fact::Observation {

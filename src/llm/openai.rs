@@ -25,15 +25,17 @@ pub(crate) struct OpenAi {
     endpoint: Endpoint,
     options: Options,
     client: Client,
+    /// The messages that were sent last, and how they were written.
+    sent: Vec<Message>,
+    written: String,
     /// What the endpoint does not take, as far as it is known.
     refused: Vec<&'static str>,
 }
 
-/// A request. What is not set is left to the endpoint.
+/// A request but for its messages. What is not set is left to the endpoint.
 #[derive(Serialize)]
-struct Body<'a> {
+struct Settings<'a> {
     model: &'a str,
-    messages: &'a [Message],
     stream: bool,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     stop: &'a [&'a str],
@@ -59,14 +61,28 @@ impl OpenAi {
             endpoint,
             options,
             client,
+            sent: Vec::new(),
+            written: String::new(),
             refused: Vec::new(),
         })
     }
 
-    fn body(&self, request: &Request<'_>) -> Vec<u8> {
-        let body = Body {
+    /// The request's body. Messages that were sent before are not written out again.
+    fn body(&mut self, request: &Request<'_>) -> Vec<u8> {
+        if !request.messages.starts_with(&self.sent) {
+            self.sent.clear();
+            self.written.clear();
+        }
+        for message in &request.messages[self.sent.len()..] {
+            self.written
+                .push_str(if self.sent.is_empty() { "" } else { "," });
+            // Texts only: there is nothing in it that JSON could refuse.
+            self.written
+                .push_str(&serde_json::to_string(message).unwrap_or_default());
+            self.sent.push(message.clone());
+        }
+        let settings = Settings {
             model: &self.endpoint.model,
-            messages: request.messages,
             stream: self.options.stream,
             stop: if self.takes("stop") {
                 request.stop
@@ -82,16 +98,18 @@ impl OpenAi {
                 include_usage: true,
             }),
         };
-        // Texts, numbers and flags: there is nothing in it that JSON could refuse.
-        serde_json::to_vec(&body).unwrap_or_default()
+        let settings = serde_json::to_string(&settings).unwrap_or_default();
+        let settings = settings.strip_suffix('}').unwrap_or_default();
+        format!("{settings},\"messages\":[{}]}}", self.written).into_bytes()
     }
 
     fn takes(&self, name: &str) -> bool {
         !self.refused.contains(&name)
     }
 
-    fn exchange(&self, request: &Request<'_>, listener: &mut dyn Listener) -> Result<Reply> {
-        self.client.post(&self.body(request), |response| {
+    fn exchange(&mut self, request: &Request<'_>, listener: &mut dyn Listener) -> Result<Reply> {
+        let body = self.body(request);
+        self.client.post(&body, |response| {
             let read = match response.streams {
                 true => self.streamed(response, listener),
                 false => self.whole(response, listener),

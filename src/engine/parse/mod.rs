@@ -22,9 +22,6 @@ use crate::tool::cursor::blank;
 /// The longest reply that is read, in bytes.
 pub const LIMIT: usize = 4 << 20;
 
-const WANTED: &str =
-    "write `Action: name(\"argument\")` with one of the tools, or `Answer:` and the answer";
-
 /// What a reply comes to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parsed {
@@ -51,7 +48,7 @@ pub enum Next {
     },
     /// No marker at all, but text: the caller decides (reminder first, then an answer).
     Prose(String),
-    /// One line: what was rejected and what is wanted.
+    /// One line: what was rejected, and why.
     Malformed(String),
 }
 
@@ -268,7 +265,7 @@ impl Draft {
         } else {
             ""
         };
-        self.done(Next::Malformed(format!("{why}{cut}; {WANTED}")), rest)
+        self.done(Next::Malformed(format!("{why}{cut}")), rest)
     }
 
     fn done(self, next: Next, rest: &str) -> Parsed {

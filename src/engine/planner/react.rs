@@ -201,21 +201,24 @@ fn instructions(tools: &Toolchain, style: Style<'_>) -> Result<String> {
         list = "(none)\n".to_owned();
     }
     let steps = match style.steps {
-        true => " If you used more than one action, list the steps under it as a numbered list.",
+        true => {
+            " If it took more than one action, list the steps under the answer as a numbered list."
+        }
         false => " Give the answer only, in one line if you can.",
     };
     let context = match style.context.trim() {
         "" => String::new(),
         context => format!("\n{context}\n"),
     };
-    fill(
+    let text = fill(
         style.prompt,
         &[
             ("tools", list.trim_end()),
             ("steps", steps),
             ("context", &context),
         ],
-    )
+    )?;
+    Ok(text.trim_end().to_owned())
 }
 
 /// Puts values in the place of `{name}`. A brace with anything else behind it is a brace, and the
