@@ -2,6 +2,7 @@
 
 use super::executor::{Executor, Observation};
 use super::limits::{Admission, Limits};
+use super::parse::INVENTED;
 use super::planner::{Next, Planner};
 use super::policy::{Decision, Policy, Verdict};
 use super::{Answer, Engine, Run, Step};
@@ -96,6 +97,10 @@ impl Engine for Loop {
             Next::Prose(_) => {
                 return self.reject("there is no `Action:` or `Answer:` line", WANTED, run);
             }
+            // Most often the last one once more: the model has it, and does not know how to go on.
+            Next::Malformed(why) if why == INVENTED && run.tally.tool_calls > 0 => {
+                return self.reject(&why, "", run);
+            }
             Next::Malformed(why) => return self.reject(&why, WANTED, run),
             Next::Rejected(why) if self.limits.strict_tools => {
                 return Err(Error::ToolNotFound(why));
@@ -160,7 +165,12 @@ impl Loop {
             why: why.to_owned(),
         })?;
         self.limits.bad_reply(&mut run.tally, why)?;
-        let message = observation(run, format!("Error: {why}. {wanted}").trim_end());
+        let results = match run.tally.results() {
+            results if results.is_empty() => String::new(),
+            results => format!(" Results so far: {results}. {ENOUGH}"),
+        };
+        let text = format!("Error: {}{results}", format!("{why}. {wanted}").trim_end());
+        let message = observation(run, &text);
         run.transcript.say(&mut run.session, message)?;
         Ok(Step::Continue)
     }

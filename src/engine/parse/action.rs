@@ -153,9 +153,7 @@ fn named(mut cursor: Cursor, open: usize) -> Result<Act, String> {
     let apart = !cursor.take(|c| blank(c) && c != '\n').is_empty();
     let rest = cursor;
     let input = match cursor.bump() {
-        Some('(' | '（') => {
-            call(cursor).map_err(|why| format!("in the call of `{tool}`, {why}"))?
-        }
+        Some('(' | '（') => call(cursor).map_err(|why| unquoted(&tool, cursor.line(), why))?,
         Some('|' | '｜') => argument(cursor, open, false)?,
         _ if rest.line().chars().all(|c| blank(c) || c == '*') => match below {
             Some((cursor, open)) => argument(cursor, open, true)?,
@@ -202,7 +200,7 @@ fn call(mut cursor: Cursor) -> Result<Input, String> {
         return Err(
             match cursor.rest().starts_with(['+', '-', '*', '/', '%', '^']) {
                 true => {
-                    "an argument is an expression; work it out first, with an action of its own"
+                    "an argument is an expression; a text needs quotes, and a number has to be worked out first"
                         .into()
                 }
                 false => "`,` or `)` is missing behind an argument".into(),
@@ -225,6 +223,18 @@ fn call(mut cursor: Cursor) -> Result<Input, String> {
         })
     } else {
         Err("the arguments differ from the `Action Input`".into())
+    }
+}
+
+/// What was wrong in a call. Where its one argument is a text without quotes, how it is written with
+/// them: the model is told, and nothing is run.
+fn unquoted(tool: &str, line: &str, why: String) -> String {
+    let argument = line
+        .rsplit_once(')')
+        .map(|(argument, _)| argument.trim_matches(blank));
+    match argument.filter(|text| !text.is_empty() && !text.contains(|c| quote(c) || c == ',')) {
+        Some(text) => format!("text needs quotes: {tool}(\"{}\")", short(text)),
+        None => format!("in the call of `{tool}`, {why}"),
     }
 }
 

@@ -22,6 +22,9 @@ use crate::tool::cursor::blank;
 /// The longest reply that is read, in bytes.
 pub const LIMIT: usize = 4 << 20;
 
+/// What is wrong with a reply that is an observation of the model's own.
+pub const INVENTED: &str = "observations come from tools, not from you";
+
 /// What a reply comes to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parsed {
@@ -100,11 +103,7 @@ fn decide(text: &str, finish: Finish) -> Result<Parsed, Draft> {
                 ));
             }
             Item::Marker(..) => {
-                return Ok(draft.malformed(
-                    "observations come from tools, not from you",
-                    "",
-                    finish,
-                ));
+                return Ok(draft.malformed(INVENTED, "", finish));
             }
             Item::Pause(_) | Item::End(_) => break,
         }
