@@ -152,7 +152,7 @@ fn calculate(args: &Map<String, Value>, limits: &Limits) -> Result<Value, String
     check(expression)?;
     let mut context = fend_core::Context::new();
     context.disable_rng();
-    let deadline = Deadline(Instant::now() + limits.timeout.min(Duration::from_secs(5)));
+    let deadline = Deadline(Instant::now() + limits.timeout.min(Duration::from_secs(2)));
     let result = fend_core::evaluate_with_interrupt(expression, &mut context, &deadline)
         .map_err(|error| format!("`{expression}` cannot be computed: {error}"))?;
     let text = result.get_main_result().trim();
@@ -268,6 +268,12 @@ mod tests {
 
     #[test]
     fn a_bomb_is_refused_or_interrupted() {
+        // With the stack that the program's main thread has.
+        let main = std::thread::Builder::new().stack_size(8 << 20);
+        main.spawn(throw_bombs).unwrap().join().unwrap();
+    }
+
+    fn throw_bombs() {
         for bomb in [
             "9^9^9^9^9".to_owned(),
             "99999999!".to_owned(),
