@@ -36,6 +36,7 @@ fn main() {
     );
     for steps in [5, 50, 200] {
         model.record(&folder);
+        model.connections.store(0, Ordering::Relaxed);
         let ask = model.ask(steps, &folder);
         run(&ask);
         let requests = model.stop_recording();
