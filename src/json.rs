@@ -11,7 +11,16 @@ const EXCERPT: usize = 400;
 /// deal of memory for its size is refused, and so is nesting deeper than 128.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Value, String> {
     let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
-    let (mut values, mut quoted, mut escaped) = (0, false, false);
+    // A text has no more values than bytes.
+    if bytes.len() > VALUE_LIMIT && values(bytes) > VALUE_LIMIT {
+        return Err(format!("it holds more than {VALUE_LIMIT} values"));
+    }
+    serde_json::from_slice(bytes).map_err(|error| error.to_string())
+}
+
+/// How many values a text holds, about: never fewer than there are.
+fn values(bytes: &[u8]) -> usize {
+    let (mut values, mut quoted, mut escaped) = (1, false, false);
     for byte in bytes {
         match byte {
             _ if escaped => escaped = false,
@@ -21,10 +30,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Value, String> {
             _ => {}
         }
     }
-    if values > VALUE_LIMIT {
-        return Err(format!("it holds more than {VALUE_LIMIT} values"));
-    }
-    serde_json::from_slice(bytes).map_err(|error| error.to_string())
+    values
 }
 
 /// The message in an error body: `error` as a text or an object, `message`, `detail`, `errors`, or
