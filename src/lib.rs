@@ -9,23 +9,39 @@
 //! decision is to answer. Everything that happens is recorded in the [`session`] as a list of events,
 //! and everything that is shown ([`ui`]) is read from that list.
 
-pub mod agent;
+// In reading order; blank lines keep them in it.
+
 pub mod cli;
+
 pub mod config;
-pub(crate) mod duration;
-pub mod engine;
-pub mod error;
+
 pub mod input;
-pub(crate) mod json;
-pub mod llm;
-pub mod repl;
-pub mod report;
-pub mod secret;
-pub mod session;
-pub mod tool;
-pub mod ui;
 
 mod commands;
+
+pub mod repl;
+
+pub mod agent;
+
+pub mod engine;
+
+pub mod llm;
+
+pub mod tool;
+
+pub mod session;
+
+pub mod ui;
+
+pub mod report;
+
+pub mod error;
+
+pub mod secret;
+
+pub(crate) mod duration;
+
+pub(crate) mod json;
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
