@@ -1,5 +1,7 @@
 //! The loop: limits, plan, policy, execute, observe. One turn of it is [`Loop::step`].
 
+use std::rc::Rc;
+
 use super::executor::{Executor, Observation};
 use super::limits::{Admission, Limits};
 use super::parse::INVENTED;
@@ -10,7 +12,6 @@ use crate::error::{Error, Result};
 use crate::session::event::{Fact, Message, SpanKind};
 use crate::tool::Toolchain;
 use crate::tool::call::Call;
-use std::rc::Rc;
 
 /// What the model is told to write, after what was wrong. Small models call whatever looks like a call,
 /// so there is none in it.
@@ -139,11 +140,14 @@ impl Loop {
             self.executor.execute(call, verdict, &mut run.session)?;
         run.tally.tool_calls += u32::from(allowed);
         let times = run.tally.note(call, &text);
-        run.tally.result(&shown, &text);
+        if ok {
+            run.tally.result(&shown, &text);
+        }
         if times > 1 {
-            let results = run.tally.results();
-            text =
-                format!("{text}\n(You have done this before. Results so far: {results}. {ENOUGH})");
+            text = format!(
+                "{text}\n(You have done this before.{} {ENOUGH})",
+                so_far(run)
+            );
         }
         let message = observation(run, &text);
         run.session.record(Fact::Observation {
@@ -165,11 +169,11 @@ impl Loop {
             why: why.to_owned(),
         })?;
         self.limits.bad_reply(&mut run.tally, why)?;
-        let results = match run.tally.results() {
-            results if results.is_empty() => String::new(),
-            results => format!(" Results so far: {results}. {ENOUGH}"),
-        };
-        let text = format!("Error: {}{results}", format!("{why}. {wanted}").trim_end());
+        let mut text = format!("Error: {}", format!("{why}. {wanted}").trim_end());
+        let results = so_far(run);
+        if !results.is_empty() {
+            text = format!("{text}{results} {ENOUGH}");
+        }
         let message = observation(run, &text);
         run.transcript.say(&mut run.session, message)?;
         Ok(Step::Continue)
@@ -203,6 +207,14 @@ fn finish(answer: Answer, verdict: Verdict, tools: &Toolchain, run: &mut Run) ->
         })?;
     }
     Ok(Step::Finished(answer))
+}
+
+/// The short results of this query, if there are any, for a model that has lost its way.
+fn so_far(run: &Run) -> String {
+    match run.tally.results() {
+        results if results.is_empty() => results,
+        results => format!(" Results so far: {results}."),
+    }
 }
 
 fn observation(run: &Run, text: &str) -> Message {

@@ -128,15 +128,10 @@ impl Toolchain {
         self.tools.iter().map(|tool| tool.spec())
     }
 
-    /// The tool of this name; the case of its letters does not matter, nor does a namespace that
-    /// models put before it (`functions.name`).
+    /// The tool of this name; the case of its letters does not matter.
     pub fn find(&self, name: &str) -> Option<&dyn Tool> {
-        let plain = ["functions.", "tools.", "default_api."]
-            .iter()
-            .find_map(|space| name.strip_prefix(space))
-            .unwrap_or(name);
-        let exact = self.tools.iter().find(|tool| tool.spec().name == plain);
-        let lower = plain.to_lowercase();
+        let exact = self.tools.iter().find(|tool| tool.spec().name == name);
+        let lower = name.to_lowercase();
         exact
             .or_else(|| {
                 self.tools
