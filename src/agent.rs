@@ -6,6 +6,7 @@ use crate::engine::limits::Tally;
 use crate::engine::transcript::Transcript;
 use crate::engine::{Answer, Engine, Run, Step};
 use crate::error::{Error, Result};
+use crate::interrupt;
 use crate::session::event::{Fact, Message, SpanKind, Start, Status};
 use crate::session::{Session, Sinks};
 
@@ -88,6 +89,7 @@ impl Agent {
 
     /// Answers one question: [`Agent::start`], and [`Agent::step`] until there is an answer.
     pub fn run(&mut self, task: impl Into<Task>) -> Result<Answer> {
+        let _working = interrupt::working();
         self.start(task)?;
         loop {
             if let Step::Finished(answer) = self.step()? {

@@ -15,7 +15,8 @@ use crate::engine::planner::react::{self, React, Style};
 use crate::engine::policy::ByTool;
 use crate::engine::{Engine, limits};
 use crate::error::{Error, Result};
-use crate::llm::{self, Choice, Known};
+use crate::llm::resolve::{self, Known, Source};
+use crate::llm::{self, Choice};
 use crate::tool::{Toolchain, manifest};
 use crate::ui::screen::{Color, Screen};
 
@@ -93,6 +94,7 @@ impl Config {
             stream: !options.no_stream,
             timeout: options.timeout.unwrap_or(defaults.timeout),
             retries: options.retries.unwrap_or(defaults.retries),
+            ..defaults
         };
         let mut context = options.system.clone().unwrap_or_default();
         if let Some(path) = &options.system_file {
@@ -151,7 +153,7 @@ impl Config {
             strict_tools: self.options.strict_tools,
         };
         let watched = self.screen.err.terminal && !self.options.quiet && !self.options.json;
-        let llm = llm::connect(&self.model, &self.llm)?;
+        let llm = llm::connect(&self.model, &self.llm);
         let planner = React::new(llm, self.tools.clone(), style, watched)?;
         let policy = ByTool::new(self.tools.clone(), self.options.yes);
         Ok(Box::new(Loop::new(
@@ -255,19 +257,27 @@ impl Keys {
     }
 
     fn resolve(&self, model: Option<&str>, options: &Options) -> Result<(Choice, Option<String>)> {
-        let base_url = options
-            .base_url
-            .clone()
-            .or_else(|| variable("REAGENT_BASE_URL"));
+        let from_environment = variable("REAGENT_BASE_URL");
+        let base_url = match (&options.base_url, &from_environment) {
+            (Some(url), _) => Some((url.as_str(), Source::Flag)),
+            (None, Some(url)) => Some((url.as_str(), Source::Environment)),
+            (None, None) => None,
+        };
         let in_file = |name: &str| {
             let listed = self.from_file.iter().find(|(listed, _)| listed == name);
             listed.map(|(_, value)| value.clone())
         };
-        llm::resolve(&Known {
+        resolve::resolve(&Known {
             model,
-            base_url: base_url.as_deref(),
+            base_url,
+            providers: &[],
+            aliases: &[],
+            key_command: &[],
+            plain_http: false,
             variable: &variable,
             in_file: &in_file,
+            run: &|_| Ok(String::new()),
+            ollama: &|_| Vec::new(),
         })
     }
 }

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::io;
 
+use crate::interrupt::Interrupted;
 use crate::session::event::Status;
 
 /// The result of anything that can end a query.
@@ -56,6 +57,8 @@ pub enum Error {
     },
     /// The endpoint could not be reached, kept failing, or refused the request.
     Endpoint {
+        /// What kind of failure it was.
+        class: Class,
         /// The address that was asked.
         url: String,
         /// The server's own words, or what went wrong on the way.
@@ -63,12 +66,50 @@ pub enum Error {
         /// What to do about it, if there is something to say.
         hint: Option<String>,
     },
+    /// The person pressed Ctrl-C, or the program was told to end; the number of the signal.
+    Interrupted(i32),
     /// Data came on standard input after the question had been asked without it.
     LateInput,
     /// A session that has ended was asked to record something more.
     InactiveSession,
     /// The record or the output could not be written.
     Write(io::Error),
+}
+
+/// What an endpoint's failure was about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Class {
+    /// No connection came about: refused, reset, no such host, a certificate that is not trusted.
+    Connect,
+    /// It took longer than is allowed.
+    Timeout,
+    /// The server failed, or is overloaded.
+    Server,
+    /// It was asked too often.
+    RateLimit,
+    /// The account's credit or its share for the day is used up.
+    Quota,
+    /// The key was rejected; ends the query as [`Error::Auth`].
+    Auth,
+    /// The request was not accepted.
+    BadRequest,
+    /// There is no such model, or nothing at this address.
+    NotFound,
+    /// The conversation is longer than the model can read.
+    Context,
+    /// The server points to another address.
+    Redirect,
+    /// The reply was withheld by a filter.
+    Blocked,
+    /// The model refuses to answer.
+    Refusal,
+    /// All tokens that were allowed went into reasoning.
+    Length,
+    /// A reply with nothing in it.
+    Empty,
+    /// A reply that cannot be read.
+    Decode,
 }
 
 impl Error {
@@ -95,6 +136,7 @@ impl Error {
             Self::PolicyViolation(_) => Status::Denied,
             Self::Auth { .. } => Status::Auth,
             Self::Endpoint { .. } => Status::Unreachable,
+            Self::Interrupted(_) => Status::Interrupted,
             _ => Status::Failed,
         }
     }
@@ -107,6 +149,7 @@ impl Error {
             Self::PolicyViolation(_) => 4,
             Self::Auth { .. } => 5,
             Self::Endpoint { .. } => 6,
+            Self::Interrupted(signal) => u8::try_from(128 + signal).unwrap_or(130),
             Self::Write(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
             _ => 1,
         }
@@ -168,6 +211,7 @@ impl fmt::Display for Error {
             Self::PolicyViolation(why) => write!(f, "not allowed: {why}"),
             Self::Auth { url, message } => write!(f, "{url} rejected the key: {message}"),
             Self::Endpoint { url, message, .. } => write!(f, "no reply from {url}: {message}"),
+            Self::Interrupted(_) => write!(f, "interrupted"),
             Self::LateInput => {
                 write!(
                     f,
@@ -181,6 +225,12 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+impl From<Interrupted> for Error {
+    fn from(Interrupted(signal): Interrupted) -> Self {
+        Self::Interrupted(signal)
+    }
+}
 
 impl From<io::Error> for Error {
     fn from(error: io::Error) -> Self {

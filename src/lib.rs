@@ -39,6 +39,12 @@ pub mod error;
 
 pub mod secret;
 
+pub mod interrupt;
+
+pub(crate) mod transport;
+
+pub(crate) mod near;
+
 pub(crate) mod duration;
 
 pub(crate) mod json;
@@ -86,6 +92,7 @@ fn query(words: Vec<String>, options: Options, screen: Screen) -> Result<u8> {
     if input.left_alone {
         sinks.insert(0, Box::new(LateInput));
     }
+    interrupt::install(false)?;
     let mut agent = Agent::new(config.engine(None)?, sinks);
     let attachments = format!("{}{}", config.attachments, input.data);
     match agent.run(Task {

@@ -23,7 +23,8 @@ use std::thread;
 
 use reagent::agent::Agent;
 use reagent::error::{Error, Result};
-use reagent::llm::{self, Choice, Known};
+use reagent::llm::resolve::{self, Known};
+use reagent::llm::{self, Choice};
 use reagent::session::event::{Closed, Fact, SpanKind, Start, Status};
 use reagent::session::{Session, Sinks};
 use reagent::tool::Toolchain;
@@ -217,16 +218,11 @@ fn a_reply_without_text_is_no_crash_and_no_empty_message() {
     let rows = [
         (json!({"role": "assistant", "content": null}), "stop"),
         (
-            json!({"role": "assistant", "content": null}),
-            "content_filter",
-        ),
-        (
             json!({"role": "assistant", "content": null, "tool_calls": call}),
             "tool_calls",
         ),
         (json!({"role": "assistant", "content": ""}), "stop"),
         (json!({"role": "assistant", "content": []}), "stop"),
-        (json!({"role": "assistant"}), "length"),
     ];
     for (message, finish) in rows {
         let whole = json!({"choices": [{"index": 0, "message": message, "finish_reason": finish}]});
@@ -350,16 +346,15 @@ fn connected(model: &str, server: &Server) -> Box<dyn llm::Llm> {
     let variable = |name: &str| (name == "OPENROUTER_API_KEY").then(|| "sk-canary".to_owned());
     let known = Known {
         model: Some(model),
-        base_url: None,
         variable: &variable,
-        in_file: &|_| None,
+        ..Known::default()
     };
-    let Choice::OpenAi(mut endpoint) = llm::resolve(&known).unwrap().0 else {
+    let Choice::Remote(mut endpoint) = resolve::resolve(&known).unwrap().0 else {
         panic!("{model} has an endpoint");
     };
     assert_eq!(endpoint.base_url, "https://openrouter.ai/api/v1");
     endpoint.base_url = server.base_url();
-    llm::connect(&Choice::OpenAi(endpoint), &llm::Options::default()).unwrap()
+    llm::connect(&Choice::Remote(endpoint), &llm::Options::default())
 }
 
 /// R17, R18
@@ -388,11 +383,10 @@ fn a_provider_given_to_an_agent_tries_again_and_translates_errors() {
 fn a_model_s_provider_is_known_by_its_name_or_can_be_said() {
     let all_keys = |_: &str| Some("sk-canary".to_owned());
     let resolve = |model| {
-        llm::resolve(&Known {
+        resolve::resolve(&Known {
             model: Some(model),
-            base_url: None,
             variable: &|name| all_keys(name).filter(|_| name.ends_with("_API_KEY")),
-            in_file: &|_| None,
+            ..Known::default()
         })
     };
     let rows = [
@@ -693,14 +687,18 @@ fn sources() -> Vec<(PathBuf, String)> {
     sources
 }
 
-/// R32: the clock cannot be set back in a test, but only two files need to know it: the one that puts stamps on events
-/// and the tool that tells the time.
+/// R32: the clock cannot be set back in a test, but only three files need to know it: the one that puts stamps on
+/// events, the tool that tells the time, and the one that reads when a server wants to be asked again.
 #[test]
 fn no_duration_is_taken_from_a_clock_that_can_be_set() {
     let knows = |text: &str| text.contains("jiff") || text.contains("SystemTime");
     let mut files: Vec<PathBuf> = Vec::new();
     for (path, text) in sources() {
-        if knows(&text) && !path.ends_with("session/mod.rs") && !path.ends_with("tool/time.rs") {
+        if knows(&text)
+            && !path.ends_with("session/mod.rs")
+            && !path.ends_with("tool/time.rs")
+            && !path.ends_with("llm/http.rs")
+        {
             files.push(path);
         }
     }

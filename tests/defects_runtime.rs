@@ -24,7 +24,7 @@ use reagent::engine::limits::Limits;
 use reagent::engine::planner::react::{PROMPT, React, Style};
 use reagent::engine::policy::{ByTool, Decision, Policy, Verdict};
 use reagent::engine::{Engine, Step};
-use reagent::error::{Error, Result};
+use reagent::error::{Class, Error, Result};
 use reagent::llm::{Finish, Listener, Llm, Reply, Request};
 use reagent::session::event::{Event, Fact, SpanKind, Status, Usage};
 use reagent::session::{Sink, Sinks};
@@ -58,6 +58,7 @@ impl Llm for Scripted {
 
 fn nobody() -> Error {
     Error::Endpoint {
+        class: Class::Connect,
         url: "http://127.0.0.1:1/v1".to_owned(),
         message: "nobody is there".to_owned(),
         hint: None,

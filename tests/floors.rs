@@ -12,6 +12,9 @@ const FLOORS: &[&[&str]] = &[
         "error",
         "json",
         "duration",
+        "interrupt",
+        "transport",
+        "near",
     ],
     &["session"],
     &["llm", "tool", "ui", "session::store", "session::audit"],
@@ -210,7 +213,9 @@ fn only_config_reads_the_environment() {
 #[test]
 fn only_the_clients_know_ureq() {
     only_in(&["ureq::", "use ureq"], |module| {
-        module.starts_with("llm") || module.starts_with("tool")
+        ["llm", "tool", "transport"]
+            .iter()
+            .any(|name| module.starts_with(name))
     });
 }
 

@@ -19,6 +19,7 @@ mod defects_tinyreact;
 mod errors;
 mod floors;
 mod keys;
+mod models;
 mod parse;
 mod pipes;
 mod repl;

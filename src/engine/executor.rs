@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use super::policy::Verdict;
 use crate::error::Result;
+use crate::interrupt;
 use crate::session::event::SpanKind;
 use crate::session::{Session, millis};
 use crate::tool::call::Call;
@@ -47,6 +48,8 @@ impl Executor {
                 Verdict::Allow => self.call(call),
                 Verdict::Deny(why) | Verdict::Unapproved(why) => Err(format!("not allowed: {why}")),
             };
+            // What the tool gave when its wait was cut short is nobody's result.
+            interrupt::check()?;
             let (ok, whole) = match result {
                 Ok(text) => (true, text),
                 Err(why) => (false, format!("Error: {why}")),

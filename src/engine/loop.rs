@@ -9,6 +9,7 @@ use super::planner::{Next, Planner};
 use super::policy::{Decision, Policy, Verdict};
 use super::{Answer, Engine, Run, Step};
 use crate::error::{Error, Result};
+use crate::interrupt;
 use crate::session::event::{Fact, Message, SpanKind};
 use crate::tool::Toolchain;
 use crate::tool::call::Call;
@@ -74,6 +75,7 @@ impl Engine for Loop {
     }
 
     fn step(&mut self, run: &mut Run) -> Result<Step> {
+        interrupt::check()?;
         let admission = self.limits.admit(&mut run.tally)?;
         run.session.set_step(run.tally.steps);
         if admission == Admission::OnlyToAnswer {

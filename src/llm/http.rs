@@ -1,195 +1,343 @@
-//! One HTTP client for everything that is asked over the network: limits, retries, error bodies.
+//! One HTTP client for each endpoint: limits, statuses, error bodies.
 //!
 //! What a server says is hostile: it is read up to a limit, parsed totally, and its key never shown.
+//! No redirect is followed: a key goes to the address that was named and nowhere else.
 
 use std::io::Read;
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::Value;
-use ureq::http::{Uri, header};
+use ureq::http::header::HeaderMap;
 use ureq::{Agent, Body};
 
-use super::transport;
-use crate::error::{Error, Result};
+use super::address::is_on_this_machine;
+use super::wire::Wire;
+use super::{Endpoint, Options, quirks};
+use crate::error::{Class, Error};
+use crate::interrupt;
 use crate::json;
 use crate::secret::Secret;
+use crate::transport::{self, Patience};
 
 /// The largest body that is read whole.
 pub(crate) const BODY_LIMIT: u64 = 4 << 20;
-/// The longest wait that a server may ask for before the next try.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// How much of an error's body is read.
+const ERROR_LIMIT: u64 = 64 << 10;
 
 /// A client for one endpoint. It keeps its connection between calls.
 pub(crate) struct Client {
     agent: Agent,
-    url: String,
+    base_url: String,
+    /// The path of a call, for the person to know what was asked.
+    call: String,
+    wire: Wire,
     key: Option<Secret>,
-    retries: u32,
 }
 
 /// A response whose status has been looked at and whose body has not.
 pub(crate) struct Response {
-    /// Whether the body is a stream of events.
-    pub(crate) streams: bool,
-    html: bool,
+    /// What kind of body it says it has, in lower case.
+    pub(crate) kind: String,
     body: Body,
 }
 
 /// Why one attempt came to nothing.
-pub(crate) enum Trouble {
-    /// It may go better the next time; the server may have said when.
-    Passing {
-        message: String,
-        wait: Option<Duration>,
-    },
-    /// A good status with nothing usable in it: worth one more try.
-    Hollow(String),
+#[derive(Debug)]
+pub(crate) struct Trouble {
+    pub(crate) class: Class,
+    /// For the person: the server's own words, or what went wrong on the way.
+    pub(crate) message: String,
+    /// What else the server said, to learn from.
+    pub(crate) detail: String,
+    /// When to try again, if the server said so.
+    pub(crate) wait: Option<Duration>,
+    /// What to do about it.
+    pub(crate) hint: Option<String>,
+    /// It will not go better the next time.
+    pub(crate) last: bool,
+    /// A person has seen a part of the reply.
+    pub(crate) shown: bool,
+    /// A web page came, not an endpoint's answer.
+    pub(crate) page: bool,
+    signal: Option<i32>,
+}
+
+impl Class {
+    /// Whether it may go better the next time.
+    pub(crate) fn passes(self) -> bool {
+        matches!(
+            self,
+            Self::Connect | Self::Timeout | Self::Server | Self::RateLimit
+        )
+    }
+}
+
+impl Trouble {
+    /// What to do about it.
+    pub(crate) fn hint(mut self, hint: &str) -> Self {
+        self.hint = Some(hint.to_owned());
+        self
+    }
+
     /// It will not go better.
-    Final(Error),
+    pub(crate) fn last(mut self) -> Self {
+        self.last = true;
+        self
+    }
+
+    /// The wait was ended by a signal.
+    pub(crate) fn interrupted(signal: i32) -> Self {
+        Self {
+            class: Class::Timeout,
+            message: "interrupted".to_owned(),
+            detail: String::new(),
+            wait: None,
+            hint: None,
+            last: true,
+            shown: false,
+            page: false,
+            signal: Some(signal),
+        }
+    }
 }
 
 impl Client {
-    /// A client for this address. Nothing is sent yet.
-    pub(crate) fn new(url: String, key: Option<Secret>, timeout: Duration, retries: u32) -> Self {
-        let agent = transport::agent(timeout, is_on_this_machine(&url));
+    /// A client for this endpoint. Nothing is sent yet.
+    pub(crate) fn new(endpoint: &Endpoint, options: &Options) -> Self {
+        let patience = Patience {
+            connect: Some(options.connect_timeout.min(options.timeout)),
+            first_byte: options.first_byte_timeout,
+            idle: options.idle_timeout,
+        };
         Self {
-            agent,
-            url,
-            key,
-            retries,
+            agent: transport::agent(
+                patience,
+                endpoint.base_url.starts_with("https:"),
+                !is_on_this_machine(&endpoint.base_url),
+            ),
+            call: endpoint.wire.path(&endpoint.model, false),
+            base_url: endpoint.base_url.clone(),
+            wire: endpoint.wire,
+            key: endpoint.key.clone(),
         }
     }
 
-    /// Posts `body` and has the response read by `read`. What fails on the way is tried again, after
-    /// a pause, up to the number of retries; `read` decides the same about what it finds.
-    pub(crate) fn post<T>(
+    /// Sends one request: a post if there is a body to send. It is over, to the last byte of the
+    /// response, at `until`.
+    pub(crate) fn send(
         &self,
-        body: &[u8],
-        mut read: impl FnMut(Response) -> std::result::Result<T, Trouble>,
-    ) -> Result<T> {
-        let mut hollow = false;
-        let mut attempt = 0;
-        loop {
-            let trouble = match self.send(body).and_then(&mut read) {
-                Ok(value) => return Ok(value),
-                Err(trouble) => trouble,
-            };
-            let (message, wait) = match trouble {
-                Trouble::Final(error) => return Err(error),
-                Trouble::Hollow(message) if hollow => return Err(self.unreachable(message)),
-                Trouble::Hollow(message) => {
-                    hollow = true;
-                    (message, None)
+        path: &str,
+        body: Option<&[u8]>,
+        until: Instant,
+    ) -> Result<Response, Trouble> {
+        let url = format!("{}{path}", self.base_url);
+        let left = until
+            .saturating_duration_since(Instant::now())
+            .max(Duration::from_millis(1));
+        let (name, before) = self.wire.key_header();
+        let key = self
+            .key
+            .as_ref()
+            .map(|key| format!("{before}{}", key.reveal()));
+        let mut headers: Vec<(&str, &str)> = self.wire.headers().to_vec();
+        headers.extend(key.as_deref().map(|key| (name, key)));
+        let response = match body {
+            Some(body) => {
+                let mut request = self.agent.post(&url).content_type("application/json");
+                for (name, value) in headers {
+                    request = request.header(name, value);
                 }
-                Trouble::Passing { message, wait } => (message, wait),
-            };
-            let wait = wait.unwrap_or_else(|| pause(attempt));
-            if attempt >= self.retries || wait > LONGEST_WAIT {
-                return Err(self.unreachable(message));
+                request
+                    .config()
+                    .timeout_global(Some(left))
+                    .build()
+                    .send(body)
             }
-            attempt += 1;
-            std::thread::sleep(wait);
-        }
-    }
-
-    fn send(&self, body: &[u8]) -> std::result::Result<Response, Trouble> {
-        let mut request = self.agent.post(&self.url).content_type("application/json");
-        if let Some(key) = &self.key {
-            request = request.header(header::AUTHORIZATION, format!("Bearer {}", key.reveal()));
-        }
-        let response = request.send(body).map_err(|error| self.failed(&error))?;
+            None => {
+                let mut request = self.agent.get(&url);
+                for (name, value) in headers {
+                    request = request.header(name, value);
+                }
+                request.config().timeout_global(Some(left)).build().call()
+            }
+        };
+        let response = response.map_err(|error| self.failed(&error))?;
         let status = response.status().as_u16();
-        let head = response.headers();
-        let kind = head
-            .get(header::CONTENT_TYPE)
-            .and_then(|v| v.to_str().ok())
-            .unwrap_or_default();
-        let (streams, html) = (kind.contains("event-stream"), kind.contains("html"));
-        let wait = head
-            .get(header::RETRY_AFTER)
-            .and_then(|value| value.to_str().ok()?.trim().parse().ok())
-            .map(Duration::from_secs);
+        let head = response.headers().clone();
+        let kind = text(&head, "content-type")
+            .unwrap_or_default()
+            .to_lowercase();
         let response = Response {
-            streams,
-            html,
+            kind,
             body: response.into_body(),
         };
         if (200..300).contains(&status) {
             return Ok(response);
         }
-        let message = response
-            .error_text()
-            .unwrap_or_else(|| format!("HTTP status {status}"));
-        Err(self.rejected(status, message, wait))
+        let page = response.is_page();
+        let (message, detail) = response.error_text();
+        let message = message.unwrap_or_else(|| format!("HTTP status {status}"));
+        let wait = retry_after(&head, SystemTime::now()).or_else(|| retry_delay(&detail));
+        let mut trouble = self.rejected(status, message, detail, wait);
+        trouble.page = page;
+        trouble.last |= text(&head, "x-should-retry") == Some("false");
+        match (page, status) {
+            (true, 404) => {
+                Err(trouble.hint("check the base URL: that of an API often ends in /v1"))
+            }
+            _ => Err(trouble),
+        }
     }
 
     /// What a status that is not a success comes to; also for one that hides in a good response.
-    pub(crate) fn rejected(&self, status: u16, message: String, wait: Option<Duration>) -> Trouble {
-        let message = self.scrub(message);
-        match status {
-            401 | 403 => Trouble::Final(Error::Auth {
-                url: self.url.clone(),
-                message,
-            }),
-            408 | 429 | 500..=599 => Trouble::Passing { message, wait },
-            300..=399 => Trouble::Final(self.refused(
-                format!("it points elsewhere (HTTP status {status}), which is not followed"),
-                Some("give the final address with --base-url"),
-            )),
-            404 => Trouble::Final(self.refused(
-                message,
-                Some("check the model's name (-m) and the address (--base-url)"),
-            )),
-            _ => Trouble::Final(self.refused(message, None)),
+    pub(crate) fn rejected(
+        &self,
+        status: u16,
+        message: String,
+        detail: String,
+        wait: Option<Duration>,
+    ) -> Trouble {
+        let said = format!("{message} {detail}").to_lowercase();
+        let any = |words: &[&str]| words.iter().any(|word| said.contains(word));
+        let class = match status {
+            401 | 403 => Class::Auth,
+            400 if any(&["api key not valid", "api_key_invalid", "invalid api key"]) => Class::Auth,
+            402 => Class::Quota,
+            429 if any(&["insufficient_quota", "perday", "per day", "credit balance"]) => {
+                Class::Quota
+            }
+            429 if wait.is_none() && any(&["billing"]) => Class::Quota,
+            429 => Class::RateLimit,
+            413 => Class::Context,
+            408 | 409 | 500.. => Class::Server,
+            300..=399 => Class::Redirect,
+            404 => Class::NotFound,
+            _ if quirks::too_long(&said) => Class::Context,
+            _ => Class::BadRequest,
+        };
+        let mut trouble = self.trouble(class, message);
+        trouble.detail = detail;
+        trouble.wait = wait;
+        match class {
+            Class::Redirect => {
+                trouble.message =
+                    format!("it points elsewhere (HTTP status {status}), which is not followed");
+                trouble.hint("give the final address with --base-url")
+            }
+            Class::Quota => {
+                trouble.hint("look at the account's plan and billing, or ask another model with -m")
+            }
+            Class::Context => trouble.hint("ask with less data, or a model that reads more"),
+            _ => trouble,
         }
     }
 
     /// A read that broke off: the connection may hold the next time, a limit will not.
     pub(crate) fn failed(&self, error: &ureq::Error) -> Trouble {
         use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
-        let message = match error {
-            ureq::Error::Timeout(_) => format!("no complete reply in time ({error})"),
-            ureq::Error::BodyExceedsLimit(limit) => {
-                format!("the reply is larger than {limit} bytes")
-            }
-            ureq::Error::Io(error) => error.to_string(),
-            other => other.to_string(),
-        };
-        let hint = match error {
-            ureq::Error::Timeout(_) => "allow more time with --timeout 10m",
-            _ => "is the server running? check --base-url",
-        };
+        if let Some(signal) = interrupt::signal() {
+            return Trouble::interrupted(signal);
+        }
+        let running = "is the server running? check --base-url";
         match error {
-            ureq::Error::Io(e)
+            ureq::Error::Timeout(ureq::Timeout::Global) => self
+                .trouble(
+                    Class::Timeout,
+                    "no complete reply in the time that is allowed",
+                )
+                .hint("allow more time with --timeout 10m")
+                .last(),
+            ureq::Error::Timeout(ureq::Timeout::Connect | ureq::Timeout::Resolve) => self
+                .trouble(Class::Timeout, "no connection in time")
+                .hint(running),
+            ureq::Error::Timeout(_) => self
+                .trouble(Class::Timeout, "nothing came for too long")
+                .hint("allow more time with --first-byte-timeout and --idle-timeout"),
+            ureq::Error::BodyExceedsLimit(limit) => self
+                .trouble(
+                    Class::Decode,
+                    format!("the reply is larger than {limit} bytes"),
+                )
+                .last(),
+            ureq::Error::Protocol(error) => self.trouble(Class::Connect, error.to_string()),
+            ureq::Error::Io(error)
                 if matches!(
-                    e.kind(),
+                    error.kind(),
                     ConnectionReset | ConnectionAborted | BrokenPipe | UnexpectedEof
                 ) =>
             {
-                Trouble::Passing {
-                    message,
-                    wait: None,
-                }
+                self.trouble(Class::Connect, error.to_string())
             }
-            ureq::Error::Protocol(_) => Trouble::Passing {
-                message,
-                wait: None,
-            },
-            _ => Trouble::Final(self.refused(message, Some(hint))),
+            ureq::Error::Io(error)
+                if error.kind() == std::io::ErrorKind::InvalidInput
+                    || error.kind() == std::io::ErrorKind::InvalidData =>
+            {
+                self.trouble(Class::Decode, format!("the reply cannot be read: {error}"))
+            }
+            ureq::Error::Io(error) => self
+                .trouble(Class::Connect, error.to_string())
+                .hint(running)
+                .last(),
+            ureq::Error::Decompress(_, error) => self.trouble(
+                Class::Decode,
+                format!("the reply cannot be unpacked: {error}"),
+            ),
+            other => self
+                .trouble(Class::Connect, other.to_string())
+                .hint(running)
+                .last(),
+        }
+    }
+
+    /// A trouble of this kind, with the key taken out of its words.
+    pub(crate) fn trouble(&self, class: Class, message: impl Into<String>) -> Trouble {
+        Trouble {
+            class,
+            message: self.scrub(message.into()),
+            detail: String::new(),
+            wait: None,
+            hint: None,
+            last: false,
+            shown: false,
+            page: false,
+            signal: None,
         }
     }
 
     /// The endpoint's last word, as far as a person reads it.
-    pub(crate) fn refused(&self, message: impl Into<String>, hint: Option<&str>) -> Error {
-        Error::Endpoint {
-            url: self.url.clone(),
-            message: self.scrub(message.into()),
-            hint: hint.map(str::to_owned),
+    pub(crate) fn error(&self, trouble: Trouble) -> Error {
+        let Trouble {
+            class,
+            message,
+            hint,
+            signal,
+            ..
+        } = trouble;
+        let url = format!("{}{}", self.base_url, self.call);
+        match (signal, class) {
+            (Some(signal), _) => Error::Interrupted(signal),
+            (None, Class::Auth) => Error::Auth { url, message },
+            (None, class) => {
+                let usual = match class {
+                    Class::NotFound => {
+                        Some("check the model's name (-m) and the address (--base-url)")
+                    }
+                    Class::Server
+                    | Class::RateLimit
+                    | Class::Connect
+                    | Class::Empty
+                    | Class::Decode => Some("ask again later, or another model with -m"),
+                    _ => None,
+                };
+                let hint = hint.or_else(|| usual.map(str::to_owned));
+                Error::Endpoint {
+                    class,
+                    url,
+                    message,
+                    hint: hint.map(|hint| self.scrub(hint)),
+                }
+            }
         }
-    }
-
-    fn unreachable(&self, message: String) -> Error {
-        self.refused(message, Some("ask again later, or another model with -m"))
     }
 
     /// How many bytes at the end of `text` may be the beginning of the key.
@@ -200,27 +348,16 @@ impl Client {
     /// `text` without the key, should the server have put it there.
     pub(crate) fn scrub(&self, text: String) -> String {
         match &self.key {
-            Some(key) if text.contains(key.reveal()) => key.scrub(&text),
-            _ => text,
+            Some(key) => key.scrub(&text),
+            None => text,
         }
     }
 }
 
 impl Response {
-    /// The body as JSON, read whole up to the limit.
-    pub(crate) fn json(self, client: &Client) -> std::result::Result<Value, Trouble> {
-        let html = self.html;
-        let mut bytes = Vec::new();
-        self.reader(BODY_LIMIT)
-            .read_to_end(&mut bytes)
-            .map_err(|e| client.failed(&e.into()))?;
-        json::parse(&bytes).map_err(|why| match html {
-            true => Trouble::Final(client.refused(
-                "a web page came instead of a reply",
-                Some("the base URL of an API often ends in /v1"),
-            )),
-            false => Trouble::Hollow(format!("the reply is not JSON: {why}")),
-        })
+    /// Whether the body is a web page.
+    pub(crate) fn is_page(&self) -> bool {
+        self.kind.contains("html")
     }
 
     /// The body as it comes, up to `limit` bytes.
@@ -228,75 +365,51 @@ impl Response {
         self.body.into_with_config().limit(limit).reader()
     }
 
-    /// What a server says about its own failure, in any of the shapes that servers use.
-    fn error_text(self) -> Option<String> {
+    /// What a server says about its own failure, in any of the shapes that servers use, and all of it.
+    fn error_text(self) -> (Option<String>, String) {
         let mut bytes = Vec::new();
         let read = self
             .reader(BODY_LIMIT)
-            .take(64 << 10)
+            .take(ERROR_LIMIT)
             .read_to_end(&mut bytes);
-        let text = String::from_utf8_lossy(&bytes);
+        let text = String::from_utf8_lossy(&bytes).into_owned();
         let said = json::parse(&bytes).ok().as_ref().and_then(json::error_text);
-        said.or_else(|| Some(json::excerpt(&text)).filter(|line| !line.is_empty() && read.is_ok()))
+        let said = said
+            .or_else(|| Some(json::excerpt(&text)).filter(|line| !line.is_empty() && read.is_ok()));
+        (said, text)
     }
 }
 
-/// An address as people write it, made whole: no trailing slash or endpoint, `/v1` when there is no
-/// path. Plain http goes only to this machine, since the key would be readable on the way.
-pub(crate) fn base_url(given: &str) -> Result<String> {
-    let wrong = |why: &str| {
-        let hint = "a base URL looks like https://api.example.com/v1";
-        // What stands around the address proper may be a key.
-        let shown = if given.contains(['@', '?']) {
-            "…"
-        } else {
-            given
-        };
-        Error::config_hint(format!("base URL `{shown}`: {why}"), hint)
+fn text<'a>(head: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    head.get(name)?.to_str().ok().map(str::trim)
+}
+
+/// When a server wants to be asked again: in milliseconds, in seconds, or at a time of day.
+/// What is no time to come is left out.
+fn retry_after(head: &HeaderMap, now: SystemTime) -> Option<Duration> {
+    let number = |name: &str, unit: f64| {
+        let number: f64 = text(head, name)?.parse().ok()?;
+        Duration::try_from_secs_f64(number * unit).ok()
     };
-    let trimmed = given
-        .trim()
-        .trim_end_matches('/')
-        .trim_end_matches("/chat/completions");
-    let uri: Uri = trimmed.parse().map_err(|_| wrong("not an address"))?;
-    let authority = uri.authority().ok_or_else(|| wrong("no host"))?;
-    if authority.as_str().contains('@') {
-        return Err(wrong("a key does not belong in it"));
-    }
-    if uri.query().is_some() {
-        return Err(wrong("it must not have a query"));
-    }
-    match uri.scheme_str() {
-        Some("https") => {}
-        Some("http") if is_on_this_machine(trimmed) => {}
-        Some("http") => return Err(wrong("plain http is for servers on this machine")),
-        _ => return Err(wrong("neither https nor http")),
-    }
-    let path = if matches!(uri.path(), "" | "/") {
-        "/v1"
-    } else {
-        ""
+    let date = || {
+        let date = jiff::fmt::rfc2822::parse(text(head, "retry-after")?).ok()?;
+        let at = Duration::from_millis(date.timestamp().as_millisecond().try_into().ok()?);
+        at.checked_sub(now.duration_since(SystemTime::UNIX_EPOCH).ok()?)
     };
-    Ok(format!("{trimmed}{path}"))
+    number("retry-after-ms", 0.001)
+        .or_else(|| number("retry-after", 1.0))
+        .or_else(date)
 }
 
-/// Whether an address names this machine itself.
-pub(crate) fn is_on_this_machine(url: &str) -> bool {
-    let uri = url.parse::<Uri>();
-    let host = uri.as_ref().ok().and_then(Uri::host).unwrap_or_default();
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    host.eq_ignore_ascii_case("localhost")
-        || host
-            .parse::<std::net::IpAddr>()
-            .is_ok_and(|ip| ip.is_loopback())
-}
-
-/// How long to wait before the next try: any time up to half a second, doubled with each try.
-/// By chance, so that many clients do not come back at once.
-fn pause(attempt: u32) -> Duration {
-    use std::hash::{BuildHasher, RandomState};
-    let longest = (500_u64 << attempt.min(4)).min(8000);
-    Duration::from_millis(RandomState::new().hash_one(attempt) % longest)
+/// The delay that Google's services put into the body of a refusal, such as `"3.5s"`.
+fn retry_delay(body: &str) -> Option<Duration> {
+    let body = json::parse(body.as_bytes()).ok()?;
+    let body = body.get(0).unwrap_or(&body);
+    let details = body["error"]["details"].as_array()?;
+    let delay = details
+        .iter()
+        .find_map(|detail: &Value| detail["retryDelay"].as_str())?;
+    Duration::try_from_secs_f64(delay.strip_suffix('s')?.parse().ok()?).ok()
 }
 
 #[cfg(test)]
@@ -304,29 +417,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_base_url_is_made_whole() {
-        for (given, wanted) in [
-            ("http://127.0.0.1:8080", "http://127.0.0.1:8080/v1"),
-            ("http://localhost:8080/v1/", "http://localhost:8080/v1"),
-            ("http://[::1]:1/v1", "http://[::1]:1/v1"),
-            (
-                "https://x.example/v1/chat/completions",
-                "https://x.example/v1",
-            ),
-            ("https://x.example/api//", "https://x.example/api"),
+    fn a_wait_is_read_in_every_form() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
+        for (name, value, wanted) in [
+            ("retry-after", "2", Some(2000)),
+            ("retry-after", "0.5", Some(500)),
+            ("retry-after-ms", "800", Some(800)),
+            ("retry-after", "Sun, 06 Nov 1994 08:49:47 GMT", Some(10_000)),
+            ("retry-after", "Sun, 06 Nov 1994 08:49:27 GMT", None),
+            ("retry-after", "-5", None),
+            ("retry-after", "NaN", None),
+            ("retry-after", "1e400", None),
+            ("retry-after", "soon", None),
         ] {
-            assert_eq!(base_url(given).unwrap(), wanted);
+            let mut head = HeaderMap::new();
+            head.insert(name, value.parse().unwrap());
+            let wait = retry_after(&head, now);
+            assert_eq!(wait.map(|wait| wait.as_millis()), wanted, "{name}: {value}");
         }
-        for wrong in [
-            "",
-            "x",
-            "ftp://x/v1",
-            "http://example.org/v1",
-            "https://k@x/v1",
-            "https://x/v1?key=k",
-            "http://127.0.0.1.evil/v1",
-        ] {
-            assert!(base_url(wrong).is_err(), "{wrong}");
-        }
+        let body = r#"[{"error": {"details": [{}, {"retryDelay": "3.5s"}]}}]"#;
+        assert_eq!(retry_delay(body), Some(Duration::from_millis(3500)));
     }
 }

@@ -4,8 +4,8 @@ use std::num::NonZeroU32;
 
 use super::Repl;
 use crate::error::{Error, Result};
+use crate::near::did_you_mean;
 use crate::session::event::Role;
-use crate::tool::did_you_mean;
 use crate::ui::text::{clean, indented, strict};
 
 /// Whether the prompt goes on.

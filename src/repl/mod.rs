@@ -4,14 +4,21 @@ mod command;
 mod editor;
 
 use std::io::{self, BufRead, IsTerminal, Read};
+use std::os::fd::AsFd;
+
+use rustix::event::PollFlags;
 
 use crate::agent::{Agent, Task};
 use crate::config::Config;
 use crate::error::{Error, Result};
+use crate::interrupt;
 use crate::report;
 use command::Flow;
 use editor::{Editor, Line};
 
+/// The exit codes of a program that was told to end, or whose terminal has gone.
+const ENDED: u8 = 143;
+const HUNG_UP: u8 = 129;
 /// The longest line that is taken from a pipe.
 const LINE_LIMIT: u64 = 1 << 20;
 
@@ -27,6 +34,7 @@ pub(crate) struct Repl {
 /// Gives the exit code of the last question.
 pub fn run(config: Config, first: &str) -> Result<u8> {
     let mut editor = Editor::open(&config)?;
+    interrupt::install(editor.is_terminal())?;
     let agent = Agent::new(config.engine(go_on(&config))?, crate::sinks(&config));
     let mut repl = Repl {
         config,
@@ -51,7 +59,7 @@ pub fn run(config: Config, first: &str) -> Result<u8> {
             }
             Line::End => Flow::Leave,
         };
-        if flow == Flow::Leave {
+        if flow == Flow::Leave || repl.code == ENDED || repl.code == HUNG_UP {
             return Ok(repl.code);
         }
     }
@@ -111,6 +119,9 @@ fn go_on(config: &Config) -> Option<Box<dyn FnMut(u32) -> bool>> {
         let question = format!("no answer after {limit} model calls; allow as many again? [y/N] ");
         let mut reply = String::new();
         screen.say(&question);
+        if interrupt::wait(Some((io::stdin().as_fd(), PollFlags::IN)), None).is_err() {
+            return false;
+        }
         io::stdin()
             .lock()
             .take(LINE_LIMIT)

@@ -5,7 +5,7 @@
 
 pub mod event;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use event::{Closed, End, Event, Fact, Message, SpanKind, Start, Status, Usage};
 
@@ -168,6 +168,7 @@ impl Session {
         let begun = Instant::now();
         let mut span = Span {
             session: self,
+            kind,
             ok: true,
             output: String::new(),
             usage: Usage::default(),
@@ -192,6 +193,27 @@ impl Session {
         let value = result?;
         closed?;
         Ok(value)
+    }
+
+    /// An attempt within a span that came to nothing: a failed span of its own.
+    fn attempt(&mut self, kind: SpanKind, title: &str, why: &str, after: Duration) -> Result<()> {
+        self.spans += 1;
+        let id = self.spans;
+        let title = title.to_owned();
+        self.record(Fact::Opened {
+            id,
+            kind,
+            title: title.clone(),
+        })?;
+        self.record(Fact::Closed(Closed {
+            id,
+            kind,
+            title,
+            ok: false,
+            output: why.to_owned(),
+            ms: u64::try_from(after.as_millis()).unwrap_or(u64::MAX),
+            usage: Usage::default(),
+        }))
     }
 
     /// Ends the session and gives the sinks back. What the sinks say to the last event is the caller's to weigh.
@@ -224,6 +246,7 @@ impl Session {
 /// What is handed to the work inside a span. Opening and closing are not its business.
 pub struct Span<'a> {
     session: &'a mut Session,
+    kind: SpanKind,
     ok: bool,
     output: String,
     usage: Usage,
@@ -244,6 +267,11 @@ impl Span<'_> {
     /// Sets the tokens that the work took.
     pub fn used(&mut self, usage: Usage) {
         self.usage = usage;
+    }
+
+    /// Records an attempt that came to nothing, after so long, while the work goes on.
+    pub fn attempt(&mut self, title: &str, why: &str, after: Duration) -> Result<()> {
+        self.session.attempt(self.kind, title, why, after)
     }
 
     /// Adds a fact while the span is open.

@@ -20,8 +20,9 @@ use toml::de::{DeTable, DeValue};
 use super::function::{self, Escape, Function, Limits};
 use super::params::{Param, Type};
 use super::template::Template;
-use super::{Approval, Effect, Spec, Tool, did_you_mean};
+use super::{Approval, Effect, Spec, Tool};
 use crate::error::{Error, Result};
+use crate::near::did_you_mean;
 
 /// The tools that come with the program.
 pub const DEFAULT: &str = include_str!("../../tools.toml");

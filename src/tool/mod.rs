@@ -24,6 +24,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
+use crate::near::nearest;
 use call::{Call, Proposal};
 use params::Param;
 
@@ -184,28 +185,6 @@ impl Toolchain {
 /// Why a proposal cannot be called, in one line for the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejection(pub String);
-
-/// The candidate that a mistyped word was most likely meant to be.
-pub(crate) fn nearest<'a>(
-    word: &str,
-    candidates: impl Iterator<Item = &'a str>,
-) -> Option<&'a str> {
-    candidates
-        .map(|candidate| {
-            (
-                strsim::jaro_winkler(&word.to_lowercase(), &candidate.to_lowercase()),
-                candidate,
-            )
-        })
-        .filter(|(likeness, _)| *likeness > 0.75)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, candidate)| candidate)
-}
-
-/// `: did you mean …?` if there is something near, else nothing.
-pub(crate) fn did_you_mean<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> String {
-    nearest(word, candidates).map_or(String::new(), |near| format!("; did you mean `{near}`?"))
-}
 
 /// A result as the model reads it: text as it is, numbers as a person writes them, the rest as JSON.
 pub fn text_of(value: &Value) -> String {

@@ -4,7 +4,8 @@ use serde_json::{Map, Value};
 
 use super::function::Escape;
 use super::params::Param;
-use super::{did_you_mean, text_of};
+use super::text_of;
+use crate::near::did_you_mean;
 
 /// What can be done to an argument before it is put in.
 const FILTERS: &[&str] = &["lower", "upper", "trim"];

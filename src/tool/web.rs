@@ -11,6 +11,7 @@ use ureq::http::Uri;
 use super::function::{Escape, Limits, Slot};
 use super::template::percent_encode;
 use crate::json;
+use crate::transport::{self, Patience};
 
 /// The largest body that is read.
 const BODY_LIMIT: u64 = 1 << 20;
@@ -26,20 +27,10 @@ pub(super) const BASE_URL: &[Slot] = &[Slot {
 }];
 
 /// Nothing is followed and no proxy is used: what is reached is what the address says.
-static AGENT: LazyLock<Agent> = LazyLock::new(|| {
-    Agent::config_builder()
-        .http_status_as_error(false)
-        .max_redirects(0)
-        .max_redirects_will_error(false)
-        .proxy(None)
-        .user_agent(concat!(
-            "reagent/",
-            env!("CARGO_PKG_VERSION"),
-            " (terminal agent; blocking reader)"
-        ))
-        .build()
-        .new_agent()
-});
+static PLAIN: LazyLock<Agent> =
+    LazyLock::new(|| transport::agent(Patience::default(), false, false));
+/// The same for https, which needs certificates.
+static TLS: LazyLock<Agent> = LazyLock::new(|| transport::agent(Patience::default(), true, false));
 
 /// An address with a query, made of names and values; the values are percent-encoded.
 pub(super) fn address(base: &str, path: &str, query: &[(&str, &str)]) -> String {
@@ -69,7 +60,11 @@ pub(super) fn host(url: &str) -> String {
 }
 
 fn get(url: &str, limits: &Limits) -> Result<Vec<u8>, String> {
-    let request = AGENT
+    let agent = match url.starts_with("http:") {
+        true => &PLAIN,
+        false => &TLS,
+    };
+    let request = agent
         .get(url)
         .config()
         .timeout_global(Some(limits.timeout))

@@ -5,6 +5,7 @@
 
 use std::ops::ControlFlow;
 use std::rc::Rc;
+use std::time::Duration;
 
 use super::{Next, Plan, Planner};
 use crate::engine::parse::Parsed;
@@ -79,6 +80,19 @@ impl Listener for View<'_, '_> {
     fn again(&mut self) -> bool {
         self.live = Live::new();
         matches!(self.told, Ok(false))
+    }
+
+    fn failed(&mut self, attempt: &str, why: &str, after: Duration) {
+        if let Err(error) = self.span.attempt(attempt, why, after) {
+            self.told = Err(error);
+        }
+    }
+
+    fn note(&mut self, text: &str) {
+        let text = text.to_owned();
+        if let Err(error) = self.span.record(Fact::Notice { text }) {
+            self.told = Err(error);
+        }
     }
 }
 

@@ -1,0 +1,210 @@
+//! Ctrl-C, and being told to end. Everything that waits, waits here, and so notices at once.
+//!
+//! There is one state for the process, because signals are sent to processes. Where nothing has been
+//! installed, nothing is ever interrupted.
+
+use std::fmt;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
+use signal_hook::iterator::Signals;
+use signal_hook::low_level::{emulate_default_handler, pipe};
+
+/// How long work that was told to end may take to do so.
+const GRACE: Duration = Duration::from_secs(2);
+
+static STATE: OnceLock<State> = OnceLock::new();
+
+struct State {
+    /// The last signal since the work began; none is 0.
+    hit: Arc<AtomicUsize>,
+    /// A second Ctrl-C during the same work ends the program where it is.
+    again: Arc<AtomicBool>,
+    /// Nothing is being worked on: a signal ends the program.
+    idle: Arc<AtomicBool>,
+    /// Readable from a signal on until the next work begins.
+    woken: UnixStream,
+}
+
+/// A wait that was ended by a signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Interrupted(pub i32);
+
+impl fmt::Display for Interrupted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("interrupted")
+    }
+}
+
+impl std::error::Error for Interrupted {}
+
+/// From here on a signal stops the work under way, and ends the program only when there is none. A
+/// signal that the program was started to ignore stays ignored. At a prompt, whose terminal is in a
+/// mode of its own, somebody watches who restores it first.
+pub fn install(at_prompt: bool) -> io::Result<()> {
+    if STATE.get().is_some() {
+        return Ok(());
+    }
+    let (woken, waker) = UnixStream::pair()?;
+    woken.set_nonblocking(true)?;
+    waker.set_nonblocking(true)?;
+    let state = State {
+        hit: Arc::default(),
+        again: Arc::default(),
+        idle: Arc::new(AtomicBool::new(true)),
+        woken,
+    };
+    for signal in [SIGINT, SIGTERM, SIGHUP]
+        .into_iter()
+        .filter(|signal| !is_ignored(*signal))
+    {
+        if signal == SIGINT {
+            flag::register_conditional_shutdown(signal, 128 + signal, state.idle.clone())?;
+            flag::register_conditional_shutdown(signal, 128 + signal, state.again.clone())?;
+            flag::register(signal, state.again.clone())?;
+        } else if !at_prompt {
+            flag::register_conditional_shutdown(signal, 128 + signal, state.idle.clone())?;
+        }
+        flag::register_usize(
+            signal,
+            state.hit.clone(),
+            usize::try_from(signal).unwrap_or_default(),
+        )?;
+        pipe::register(signal, waker.try_clone()?)?;
+    }
+    if at_prompt {
+        watch(state.idle.clone())?;
+    }
+    let _ = STATE.set(state);
+    Ok(())
+}
+
+/// Restores the terminal when the program is told to end while nothing is being worked on, or while
+/// the work does not notice.
+fn watch(idle: Arc<AtomicBool>) -> io::Result<()> {
+    let ends = [SIGTERM, SIGHUP]
+        .into_iter()
+        .filter(|signal| !is_ignored(*signal));
+    let mut signals = Signals::new(ends)?;
+    let before = tcgetattr(io::stdin()).ok();
+    let watcher = move || {
+        let Some(signal) = signals.forever().next() else {
+            return;
+        };
+        if !idle.load(Ordering::SeqCst) {
+            std::thread::sleep(GRACE);
+        }
+        if let Some(mode) = &before {
+            let _ = tcsetattr(io::stdin(), OptionalActions::Now, mode);
+        }
+        let _ = emulate_default_handler(signal);
+    };
+    std::thread::Builder::new()
+        .name("watcher".to_owned())
+        .spawn(watcher)
+        .map(|_| ())
+}
+
+/// Whether the program was started with this signal ignored, as `nohup` does.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
+/// While it lives, signals stop the work and not the program.
+pub(crate) struct Working(());
+
+/// Work begins: signals from before it do not count.
+pub(crate) fn working() -> Working {
+    if let Some(state) = STATE.get() {
+        let mut bytes = [0; 64];
+        while (&state.woken).read(&mut bytes).is_ok_and(|read| read > 0) {}
+        state.hit.store(0, Ordering::SeqCst);
+        state.again.store(false, Ordering::SeqCst);
+        state.idle.store(false, Ordering::SeqCst);
+    }
+    Working(())
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        if let Some(state) = STATE.get() {
+            state.idle.store(true, Ordering::SeqCst);
+        }
+    }
+}
+
+/// The signal that stops the work under way, if one has come.
+pub(crate) fn signal() -> Option<i32> {
+    let hit = STATE.get()?.hit.load(Ordering::SeqCst);
+    i32::try_from(hit).ok().filter(|signal| *signal != 0)
+}
+
+/// Fails if a signal has come.
+pub(crate) fn check() -> Result<(), Interrupted> {
+    signal().map_or(Ok(()), |signal| Err(Interrupted(signal)))
+}
+
+/// Waits for so long.
+pub(crate) fn sleep(time: Duration) -> Result<(), Interrupted> {
+    match wait(None, Some(Instant::now() + time)) {
+        Err(error) => Err(error
+            .get_ref()
+            .and_then(|error| error.downcast_ref())
+            .copied()
+            .unwrap_or(Interrupted(SIGINT))),
+        Ok(_) => Ok(()),
+    }
+}
+
+/// Waits until something can be read from or written to `what`, or until the time is over; says
+/// whether it can. A signal ends the wait as an error of a kind that nobody retries.
+pub(crate) fn wait(
+    what: Option<(BorrowedFd<'_>, PollFlags)>,
+    until: Option<Instant>,
+) -> io::Result<bool> {
+    let state = STATE.get();
+    loop {
+        if let Err(interrupted) = check() {
+            return Err(io::Error::other(interrupted));
+        }
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        let left = left.map(|left| {
+            Timespec::try_from(left).unwrap_or(Timespec {
+                tv_sec: i64::from(u32::MAX),
+                tv_nsec: 0,
+            })
+        });
+        let mut watched: Vec<PollFd<'_>> = Vec::with_capacity(2);
+        if let Some((fd, flags)) = &what {
+            watched.push(PollFd::from_borrowed_fd(*fd, *flags));
+        }
+        if let Some(state) = state {
+            watched.push(PollFd::from_borrowed_fd(state.woken.as_fd(), PollFlags::IN));
+        }
+        match poll(&mut watched, left.as_ref()) {
+            Err(rustix::io::Errno::INTR) => continue,
+            Err(error) => return Err(error.into()),
+            Ok(0) => return Ok(false),
+            // Anything about it, also an error, is for who reads or writes it.
+            Ok(_) if what.is_some() && !watched[0].revents().is_empty() => return Ok(true),
+            Ok(_) => {}
+        }
+        if what.is_none()
+            && signal().is_none()
+            && until.is_some_and(|until| until <= Instant::now())
+        {
+            return Ok(false);
+        }
+    }
+}
