@@ -43,6 +43,8 @@ pub enum Command {
         #[command(subcommand)]
         action: Option<ToolsAction>,
     },
+    /// List the models that the endpoint offers
+    Models,
     /// Read a model's reply on standard input and print what it comes to, as JSON
     Parse {
         /// Why the reply ended: stop, length, or what the endpoint said
@@ -74,7 +76,7 @@ pub enum ToolsAction {
 }
 
 /// How to ask and what to show.
-#[derive(Debug, Args, Clone)]
+#[derive(Debug, Default, Args, Clone)]
 pub struct Options {
     /// The model: `provider/name`, a name whose provider is known, or `demo` [env: REAGENT_MODEL]
     #[arg(short, long, global = true, value_name = "NAME")]
@@ -87,11 +89,10 @@ pub struct Options {
         long,
         global = true,
         value_enum,
-        default_value_t,
         value_name = "react",
         hide_possible_values = true
     )]
-    pub engine: EngineName,
+    pub engine: Option<EngineName>,
     /// Model calls per question, at least 1 [default: 10] [env: REAGENT_TTL]
     #[arg(
         short,
@@ -124,21 +125,19 @@ pub struct Options {
         long,
         global = true,
         value_enum,
-        default_value_t,
         value_name = "lines|tree",
         hide_possible_values = true
     )]
-    pub trace: Trace,
+    pub trace: Option<Trace>,
     /// When to use colours
     #[arg(
         long,
         global = true,
         value_enum,
-        default_value_t,
         value_name = "auto|always|never",
         hide_possible_values = true
     )]
-    pub color: Color,
+    pub color: Option<Color>,
     /// Allow what would be asked
     #[arg(short, long, global = true)]
     pub yes: bool,
@@ -156,11 +155,10 @@ pub struct Options {
         long,
         global = true,
         value_enum,
-        default_value_t,
         value_name = "stop|answer",
         hide_possible_values = true
     )]
-    pub on_limit: OnLimit,
+    pub on_limit: Option<OnLimit>,
     /// How much chance there is in the replies
     #[arg(long, global = true, value_name = "T", value_parser = temperature)]
     pub temperature: Option<f64>,
@@ -170,12 +168,81 @@ pub struct Options {
     /// How long one model call may take [default: 10m]
     #[arg(long, global = true, value_name = "D", value_parser = duration)]
     pub timeout: Option<Duration>,
+    /// How long connecting may take [default: 10s]
+    #[arg(long, global = true, value_name = "D", value_parser = duration)]
+    pub connect_timeout: Option<Duration>,
+    /// How long the first byte of a reply may take [default: as --timeout]
+    #[arg(long, global = true, value_name = "D", value_parser = duration)]
+    pub first_byte_timeout: Option<Duration>,
+    /// How long a reply may be silent on its way [default: as --timeout]
+    #[arg(long, global = true, value_name = "D", value_parser = duration)]
+    pub idle_timeout: Option<Duration>,
     /// How often a call that failed on the way is sent again [default: 2]
     #[arg(long, global = true, value_name = "N")]
     pub retries: Option<u32>,
     /// Wait for whole replies
     #[arg(long, global = true)]
     pub no_stream: bool,
+}
+
+impl Options {
+    /// These, and where one was not given, that of `other`.
+    pub fn over(self, other: &Self) -> Self {
+        let Self {
+            model,
+            base_url,
+            engine,
+            ttl,
+            tools,
+            file,
+            system,
+            system_file,
+            json,
+            quiet,
+            trace,
+            color,
+            yes,
+            interactive,
+            stdin_wait,
+            strict_tools,
+            on_limit,
+            temperature,
+            max_tokens,
+            timeout,
+            connect_timeout,
+            first_byte_timeout,
+            idle_timeout,
+            retries,
+            no_stream,
+        } = other.clone();
+        Self {
+            model: self.model.or(model),
+            base_url: self.base_url.or(base_url),
+            engine: self.engine.or(engine),
+            ttl: self.ttl.or(ttl),
+            tools: self.tools.or(tools),
+            file: [file, self.file].concat(),
+            system: self.system.or(system),
+            system_file: self.system_file.or(system_file),
+            json: self.json || json,
+            quiet: self.quiet || quiet,
+            trace: self.trace.or(trace),
+            color: self.color.or(color),
+            yes: self.yes || yes,
+            interactive: self.interactive || interactive,
+            stdin_wait: self.stdin_wait.or(stdin_wait),
+            strict_tools: self.strict_tools || strict_tools,
+            on_limit: self.on_limit.or(on_limit),
+            temperature: self.temperature.or(temperature),
+            max_tokens: self.max_tokens.or(max_tokens),
+            timeout: self.timeout.or(timeout),
+            connect_timeout: self.connect_timeout.or(connect_timeout),
+            first_byte_timeout: self.first_byte_timeout.or(first_byte_timeout),
+            idle_timeout: self.idle_timeout.or(idle_timeout),
+            retries: self.retries.or(retries),
+            no_stream: self.no_stream || no_stream,
+        }
+    }
 }
 
 /// How to reason.

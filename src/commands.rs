@@ -5,12 +5,12 @@ use std::io::{self, Read};
 use serde_json::{Map, Value, json};
 
 use crate::cli::{Options, ToolsAction, Usage};
-use crate::config;
+use crate::config::{self, Config, Layers};
 use crate::engine::executor::Executor;
 use crate::engine::parse::{self, Next};
 use crate::engine::policy::{ByTool, Decision, Policy, Verdict};
 use crate::error::{Error, Result};
-use crate::llm::Finish;
+use crate::llm::{self, Finish};
 use crate::near::did_you_mean;
 use crate::session::Session;
 use crate::session::event::{Start, Status};
@@ -168,6 +168,20 @@ fn arguments(spec: &Spec, words: &[String]) -> Result<Args> {
         }
     }
     Ok(Args::Values { positional, named })
+}
+
+/// `reagent models`: what can be asked where the chosen model is.
+pub(crate) fn models(layers: Layers, screen: Screen) -> Result<u8> {
+    let config = Config::new(layers.for_any_model(), screen)?;
+    for notice in &config.notices {
+        screen.notice(notice);
+    }
+    let mut names = llm::connect(&config.model, &config.llm).models()?;
+    names.sort();
+    for name in names {
+        screen.put(&format!("{}\n", strict(&name)))?;
+    }
+    Ok(0)
 }
 
 /// `reagent parse`: by the very functions that the engine uses.

@@ -45,6 +45,8 @@ pub(crate) mod transport;
 
 pub(crate) mod near;
 
+pub(crate) mod tables;
+
 pub(crate) mod duration;
 
 pub(crate) mod json;
@@ -54,8 +56,8 @@ use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use agent::{Agent, Task};
-use cli::{Cli, Command, Options, Trace};
-use config::Config;
+use cli::{Cli, Command, Trace};
+use config::{Config, Layers};
 use error::{Error, Result};
 use input::{Input, LateInput};
 use session::Sinks;
@@ -67,20 +69,31 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return ExitCode::from(commands::usage(&error, Config::screen(Color::Auto))),
     };
-    let screen = Config::screen(options.color);
+    let flag = options.color;
+    let layers = match Layers::read(options) {
+        Ok(layers) => layers,
+        Err(error) => {
+            let screen = Config::screen(flag.unwrap_or_default());
+            return ExitCode::from(report::tell(&error, &screen));
+        }
+    };
+    let options = layers.options();
+    let screen = Config::screen(options.color.unwrap_or_default());
     let outcome = match command {
-        None => query(Vec::new(), options, screen),
-        Some(Command::Ask { query: words }) => query(words, options, screen),
+        None => query(Vec::new(), layers, screen),
+        Some(Command::Ask { query: words }) => query(words, layers, screen),
         Some(Command::Tools { action }) => commands::tools(action, &options, screen),
         Some(Command::Parse { finish_reason }) => commands::parse(&finish_reason, &options, screen),
+        Some(Command::Models) => commands::models(layers, screen),
     };
     ExitCode::from(outcome.unwrap_or_else(|error| report::tell(&error, &screen)))
 }
 
 /// Asks once, or takes questions at a prompt when there is none and somebody is there.
-fn query(words: Vec<String>, options: Options, screen: Screen) -> Result<u8> {
+fn query(words: Vec<String>, layers: Layers, screen: Screen) -> Result<u8> {
+    let options = layers.options();
     let at_prompt = options.interactive || words.is_empty() && io::stdin().is_terminal();
-    let config = Config::new(options, screen)?;
+    let config = Config::new(layers, screen)?;
     for notice in &config.notices {
         screen.notice(notice);
     }
@@ -109,7 +122,7 @@ fn query(words: Vec<String>, options: Options, screen: Screen) -> Result<u8> {
 /// Those who watch, in the order they are told.
 pub(crate) fn sinks(config: &Config) -> Sinks {
     let screen = config.screen;
-    vec![match config.options.trace {
+    vec![match config.options.trace.unwrap_or_default() {
         _ if config.options.json => Box::new(ui::json::Json::new(screen)),
         _ if config.options.quiet => Box::new(ui::quiet::Quiet::new(screen)),
         Trace::Lines => Box::new(ui::printer::Printer::new(screen)),

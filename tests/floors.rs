@@ -15,6 +15,7 @@ const FLOORS: &[&[&str]] = &[
         "interrupt",
         "transport",
         "near",
+        "tables",
     ],
     &["session"],
     &["llm", "tool", "ui", "session::store", "session::audit"],

@@ -218,9 +218,16 @@ impl Server {
         self.shared.connections.load(Ordering::SeqCst)
     }
 
-    /// How many connections the client left while it was being written to.
+    /// How many connections the client left while it was being written to; waits a while for the first.
     pub(crate) fn broken_off(&self) -> usize {
-        self.shared.broken_off.load(Ordering::SeqCst)
+        let count = || self.shared.broken_off.load(Ordering::SeqCst);
+        for _ in 0..100 {
+            if count() > 0 {
+                break;
+            }
+            thread::sleep(std::time::Duration::from_millis(20));
+        }
+        count()
     }
 }
 

@@ -18,6 +18,8 @@ use crate::tool::call::Call;
 /// so there is none in it.
 const WANTED: &str = "Write an `Action:` line with one of the tools and its arguments, or `Answer:` and \
     the answer.";
+/// The same where a call was tried. Without it, small models explain the error.
+const ANOTHER: &str = "Write an `Action:` line with one of the tools.";
 /// What the model is told when only an answer is left to it.
 const LAST_CALL: &str = "No more actions are possible. Write `Answer:` and the best answer from what \
     you know now; say what is missing.";
@@ -104,11 +106,17 @@ impl Engine for Loop {
             Next::Malformed(why) if why == INVENTED && run.tally.tool_calls > 0 => {
                 return self.reject(&why, "", run);
             }
-            Next::Malformed(why) => return self.reject(&why, WANTED, run),
+            Next::Malformed(why) if !why.ends_with('?') => return self.reject(&why, WANTED, run),
             Next::Rejected(why) if self.limits.strict_tools => {
                 return Err(Error::ToolNotFound(why));
             }
-            Next::Rejected(why) => return self.reject(&why, "", run),
+            Next::Malformed(why) | Next::Rejected(why) => {
+                let wanted = match run.tally.results().is_empty() {
+                    true => ANOTHER,
+                    false => "",
+                };
+                return self.reject(&why, wanted, run);
+            }
         };
         let verdict = self.policy.judge(&decision);
         match decision {
@@ -151,7 +159,12 @@ impl Loop {
                 so_far(run)
             );
         }
-        let message = observation(run, &text);
+        // Small models that were corrected once do not see that they are done.
+        let corrected = run.tally.tool_calls == 1 && run.tally.steps > 1;
+        let message = match corrected && times == 1 && !run.tally.results().is_empty() {
+            true => observation(run, &format!("{text}\n({ENOUGH})")),
+            false => observation(run, &text),
+        };
         run.session.record(Fact::Observation {
             tool: call.tool.clone(),
             ok,
@@ -171,7 +184,8 @@ impl Loop {
             why: why.to_owned(),
         })?;
         self.limits.bad_reply(&mut run.tally, why)?;
-        let mut text = format!("Error: {}", format!("{why}. {wanted}").trim_end());
+        let stop = if why.ends_with('?') { "" } else { "." };
+        let mut text = format!("Error: {}", format!("{why}{stop} {wanted}").trim_end());
         let results = so_far(run);
         if !results.is_empty() {
             text = format!("{text}{results} {ENOUGH}");

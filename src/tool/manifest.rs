@@ -14,20 +14,18 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::function::{self, Escape, Function, Limits};
+use super::function::{self, Body, Escape, Function, Limits};
 use super::params::{Param, Type};
 use super::template::Template;
-use super::{Approval, Effect, Spec, Tool};
-use crate::error::{Error, Result};
+use super::{Approval, Arithmetic, Effect, Spec, Tool, math};
+use crate::error::Result;
 use crate::near::did_you_mean;
+use crate::tables::{self, Item, Read, known_keys, mistake, sub_table, text, value};
 
 /// The tools that come with the program.
 pub const DEFAULT: &str = include_str!("../../tools.toml");
-/// The largest file that is read.
-pub const SIZE_LIMIT: usize = 256 << 10;
 /// How many bytes of a result the model is shown unless the tool says otherwise.
 const MAX_OUTPUT: usize = 8192;
 /// How long a tool may take unless it says otherwise.
@@ -37,49 +35,10 @@ const DESCRIPTION: usize = 1000;
 
 /// Reads a manifest; `file` is its name in errors.
 pub fn load(text: &str, file: &str) -> Result<Vec<Box<dyn Tool>>> {
-    let place = |mistake: Mistake| {
-        let before = &text[..text.floor_char_boundary(mistake.at.min(text.len()))];
-        let line = before.matches('\n').count() + 1;
-        let column = before
-            .rsplit('\n')
-            .next()
-            .unwrap_or_default()
-            .chars()
-            .count()
-            + 1;
-        Error::config(format!("{file}:{line}:{column}: {}", mistake.what))
-    };
-    if text.len() > SIZE_LIMIT {
-        return Err(Error::config(format!(
-            "{file}: larger than {SIZE_LIMIT} bytes"
-        )));
-    }
-    let document = DeTable::parse(text).map_err(|error| {
-        let at = error.span().map_or(0, |span| span.start);
-        place(Mistake {
-            at,
-            what: error.message().replace('\n', ", "),
-        })
-    })?;
-    tools(document.get_ref()).map_err(place)
+    tables::read(text, file, tools)
 }
 
-/// A mistake and the byte where it is.
-struct Mistake {
-    at: usize,
-    what: String,
-}
-
-type Read<T> = std::result::Result<T, Mistake>;
-type Item<'a> = Spanned<DeValue<'a>>;
 type Bindings = Vec<(String, Bound)>;
-
-fn mistake<T>(item: &Spanned<impl Sized>, what: impl Into<String>) -> Read<T> {
-    Err(Mistake {
-        at: item.span().start,
-        what: what.into(),
-    })
-}
 
 fn tools(document: &DeTable<'_>) -> Read<Vec<Box<dyn Tool>>> {
     known_keys(document, &["tool"], "key")?;
@@ -141,6 +100,14 @@ impl Tool for Declared {
             .collect();
         full.extend(bound);
         self.function.run(&full, &self.limits)
+    }
+
+    fn arithmetic(&self) -> Option<Arithmetic> {
+        match self.function.body {
+            _ if !self.bound.is_empty() => None,
+            Body::Numbers(operation) => Some(Arithmetic::Sign(operation.sign())),
+            Body::Call(_) => (self.function.name == math::CALCULATE).then_some(Arithmetic::Whole),
+        }
     }
 }
 
@@ -397,36 +364,6 @@ fn is_name(name: &str) -> bool {
     (1..=64).contains(&name.chars().count()) && name.chars().all(letter)
 }
 
-fn known_keys(table: &DeTable<'_>, known: &[&str], what: &str) -> Read<()> {
-    for (key, _) in table.iter() {
-        let name = key.get_ref();
-        if !known.contains(&&**name) {
-            return mistake(
-                key,
-                format!(
-                    "unknown {what} `{name}`{}",
-                    did_you_mean(name, known.iter().copied())
-                ),
-            );
-        }
-    }
-    Ok(())
-}
-
-fn sub_table<'a, 'i>(item: &'a Item<'i>, what: &str) -> Read<&'a DeTable<'i>> {
-    match item.get_ref() {
-        DeValue::Table(table) => Ok(table),
-        _ => mistake(item, format!("`{what}` must be a table")),
-    }
-}
-
-fn text<'a>(item: &'a Item<'_>, key: &str) -> Read<&'a str> {
-    match item.get_ref() {
-        DeValue::String(text) => Ok(text),
-        _ => mistake(item, format!("`{key}` must be a text in quotes")),
-    }
-}
-
 /// A text that goes into the prompt: short, and without anything that a terminal would obey.
 fn prose(text: &str, item: &Item<'_>) -> Read<String> {
     if text.len() > DESCRIPTION {
@@ -436,37 +373,6 @@ fn prose(text: &str, item: &Item<'_>) -> Read<String> {
         return mistake(item, "a control character in it");
     }
     Ok(text.split_whitespace().collect::<Vec<_>>().join(" "))
-}
-
-/// A TOML value as JSON. A date is its text.
-fn value(item: &Item<'_>) -> Read<Value> {
-    Ok(match item.get_ref() {
-        DeValue::String(text) => Value::from(&**text),
-        DeValue::Boolean(flag) => Value::from(*flag),
-        DeValue::Integer(digits) => match i64::from_str_radix(digits.as_str(), digits.radix()) {
-            Ok(number) => Value::from(number),
-            Err(_) => return mistake(item, "the number is too large"),
-        },
-        DeValue::Float(digits) => {
-            let number = digits
-                .as_str()
-                .parse::<f64>()
-                .ok()
-                .and_then(serde_json::Number::from_f64);
-            match number {
-                Some(number) => Value::Number(number),
-                None => return mistake(item, "not a number that JSON has"),
-            }
-        }
-        DeValue::Datetime(moment) => Value::from(moment.to_string()),
-        DeValue::Array(items) => Value::Array(items.iter().map(value).collect::<Read<_>>()?),
-        DeValue::Table(table) => Value::Object(
-            table
-                .iter()
-                .map(|(key, item)| Ok((key.get_ref().to_string(), value(item)?)))
-                .collect::<Read<_>>()?,
-        ),
-    })
 }
 
 /// Leaves only what a project's own file may have before it is trusted: tools that compute.

@@ -7,6 +7,8 @@ use serde_json::{Map, Value};
 use super::function::{Body, Function, Limits};
 use super::params::{Param, Type};
 
+/// The function that computes whole expressions.
+pub(super) const CALCULATE: &str = "math.calculate";
 /// The longest expression that is computed.
 const LENGTH: usize = 1024;
 /// The deepest nesting of brackets: the calculator works recursively.
@@ -32,7 +34,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         Operation::Divide,
     ),
     Function {
-        name: "math.calculate",
+        name: CALCULATE,
         description: "Compute an expression, also with units, such as `(2 + 3) * 4` or `5 km to miles`.",
         params: || vec![Param::new("expression", Type::String)],
         body: Body::Call(calculate),
@@ -61,6 +63,16 @@ const fn binary(name: &'static str, description: &'static str, operation: Operat
 }
 
 impl Operation {
+    /// How it is written in an expression.
+    pub(super) fn sign(self) -> char {
+        match self {
+            Self::Add => '+',
+            Self::Subtract => '-',
+            Self::Multiply => '*',
+            Self::Divide => '/',
+        }
+    }
+
     /// Works on `x` and `y`: exactly where both are whole and so is the result.
     pub(super) fn run(self, args: &Map<String, Value>) -> Result<Value, String> {
         let whole = |name: &str| args.get(name).and_then(Value::as_i64).map(i128::from);
@@ -92,6 +104,58 @@ impl Operation {
             Self::Divide => (y != 0 && x % y == 0).then(|| x / y),
         }
     }
+}
+
+/// A call of an operation that does not fit, as one expression: `18, 27, 55)` is `18 + 27 + 55`, and
+/// `2 * 60, 35) - 1` is `((2 * 60) + 35) - 1`. `written` is what stands behind the opening bracket.
+pub(super) fn expression(sign: char, written: &str) -> Option<String> {
+    let written = written.trim_end();
+    let mut depth = 0_usize;
+    let close = written.find(|c| {
+        let closes = c == ')' && depth == 0;
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        closes
+    })?;
+    let (numbers, rest) = (&written[..close], &written[close + 1..]);
+    if !(rest.is_empty() || rest.trim_start().starts_with(operator) && arithmetic(rest)) {
+        return None;
+    }
+    let numbers: Option<Vec<String>> = numbers
+        .split(',')
+        .map(|number| match number.trim() {
+            number if !arithmetic(number) => None,
+            number if number.trim_start_matches('-').contains(operator) => {
+                Some(format!("({number})"))
+            }
+            number => Some(number.to_owned()),
+        })
+        .collect();
+    let whole = numbers
+        .filter(|numbers| numbers.len() > 1)?
+        .join(&format!(" {sign} "));
+    Some(match rest.is_empty() {
+        true => whole,
+        false => format!("({whole}){rest}"),
+    })
+}
+
+/// Whether this is an expression of numbers, and more than one of them.
+pub(super) fn is_expression(text: &str) -> bool {
+    arithmetic(text) && text.trim().trim_start_matches('-').contains(operator)
+}
+
+/// Whether there are numbers here, and nothing that does not belong to an expression of them.
+fn arithmetic(text: &str) -> bool {
+    let own = |c: char| c.is_ascii_digit() || operator(c) || matches!(c, '.' | ' ' | '(' | ')');
+    text.chars().all(own) && text.contains(|c: char| c.is_ascii_digit())
+}
+
+fn operator(c: char) -> bool {
+    matches!(c, '+' | '-' | '*' | '/' | '%' | '^')
 }
 
 /// A number as JSON: whole where it is whole.
@@ -153,8 +217,16 @@ fn calculate(args: &Map<String, Value>, limits: &Limits) -> Result<Value, String
     let mut context = fend_core::Context::new();
     context.disable_rng();
     let deadline = Deadline(Instant::now() + limits.timeout.min(Duration::from_secs(2)));
-    let result = fend_core::evaluate_with_interrupt(expression, &mut context, &deadline)
-        .map_err(|error| format!("`{expression}` cannot be computed: {error}"))?;
+    let result = fend_core::evaluate_with_interrupt(expression, &mut context, &deadline).map_err(
+        |error| {
+            let error = error.to_string();
+            let hint = match error.contains("exchange rates") {
+                true => "; write money as plain numbers",
+                false => "",
+            };
+            format!("`{expression}` cannot be computed: {error}{hint}")
+        },
+    )?;
     let text = result.get_main_result().trim();
     let text = text.strip_prefix("approx. ").unwrap_or(text);
     if text.is_empty() {

@@ -25,7 +25,7 @@ use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
 use crate::near::nearest;
-use call::{Call, Proposal};
+use call::{Args, Call, Proposal};
 use params::Param;
 
 /// Something that the model can call.
@@ -36,6 +36,20 @@ pub trait Tool {
     /// Runs it with arguments that fit its parameters; those not given take their defaults.
     /// The error is told to the model, so it says what to do instead.
     fn call(&self, args: &Map<String, Value>) -> std::result::Result<Value, String>;
+
+    /// What it can do for an arithmetic expression, if anything.
+    fn arithmetic(&self) -> Option<Arithmetic> {
+        None
+    }
+}
+
+/// What a tool can do for an arithmetic expression.
+#[derive(Debug, Clone, Copy)]
+pub enum Arithmetic {
+    /// The operation of this sign on two numbers.
+    Sign(char),
+    /// All of it.
+    Whole,
 }
 
 /// How a tool is called and what may be expected of it.
@@ -60,9 +74,14 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// `name(x: number, y: number)`, as shown to the model and to people.
+    /// `name(x: number, y: number)`, as shown to people.
     pub fn signature(&self) -> String {
         format!("{}({})", self.name, params::signature(&self.params))
+    }
+
+    /// `name(x, y)`, as shown to the model.
+    pub fn usage(&self) -> String {
+        format!("{}({})", self.name, params::usage(&self.params))
     }
 }
 
@@ -145,7 +164,7 @@ impl Toolchain {
     /// Makes a call of a proposal, or says in one line what the model should do instead.
     pub fn bind(&self, proposal: &Proposal) -> std::result::Result<Call, Rejection> {
         let Some(tool) = self.find(&proposal.tool) else {
-            return Err(Rejection(self.unknown(&proposal.tool)));
+            return Err(Rejection(self.unknown(proposal)));
         };
         let spec = tool.spec();
         let args = params::bind(&spec.name, &spec.params, &proposal.args).map_err(Rejection)?;
@@ -153,6 +172,31 @@ impl Toolchain {
             tool: spec.name.clone(),
             args,
         })
+    }
+
+    /// The call that an unfit action was most likely meant to be: its own words as one expression, for the
+    /// tool that computes those. It is shown to the model, and never run. `written` ends with the action.
+    pub fn instead(&self, written: &str) -> Option<String> {
+        let whole = self
+            .tools
+            .iter()
+            .find(|tool| matches!(tool.arithmetic(), Some(Arithmetic::Whole)))?;
+        let (_, action) = written.lines().last()?.split_once(':')?;
+        let expression = match math::is_expression(action) {
+            true => action.trim().to_owned(),
+            false => {
+                let (name, behind) = action.split_once('(')?;
+                match self.find(name.trim())?.arithmetic()? {
+                    Arithmetic::Sign(sign) => math::expression(sign, behind)?,
+                    Arithmetic::Whole => return None,
+                }
+            }
+        };
+        let call = self.bind(&Proposal {
+            tool: whole.spec().name.clone(),
+            args: Args::positional(vec![expression.into()]),
+        });
+        Some(self.display(&call.ok()?))
     }
 
     /// The call as one line, as the model would write it.
@@ -163,22 +207,26 @@ impl Toolchain {
         )
     }
 
-    fn unknown(&self, name: &str) -> String {
+    /// The nearest tool is shown with the arguments as they are, if it takes them.
+    fn unknown(&self, Proposal { tool, args }: &Proposal) -> String {
         let names: Vec<&str> = self.specs().map(|spec| spec.name.as_str()).collect();
-        let name: String = name.chars().take(64).collect();
-        match (nearest(&name, names.iter().copied()), names.is_empty()) {
-            (_, true) => format!("there is no tool `{name}`: no tools are loaded"),
-            (Some(near), _) => {
-                format!(
-                    "there is no tool `{name}`; did you mean `{near}`? The tools are: {}",
-                    names.join(", ")
-                )
-            }
-            (None, _) => format!(
-                "there is no tool `{name}`. The tools are: {}",
-                names.join(", ")
-            ),
+        let name: String = tool.chars().take(64).collect();
+        if names.is_empty() {
+            return format!("there is no tool `{name}`: no tools are loaded");
         }
+        let near = nearest(&name, names.iter().copied()).map_or(String::new(), |near| {
+            let call = self.bind(&Proposal {
+                tool: near.to_owned(),
+                args: args.clone(),
+            });
+            let shown = call.map_or_else(|_| near.to_owned(), |call| self.display(&call));
+            format!("; did you mean `{shown}`?")
+        });
+        let stop = if near.is_empty() { "." } else { "" };
+        format!(
+            "there is no tool `{name}`{near}{stop} The tools are: {}",
+            names.join(", ")
+        )
     }
 }
 

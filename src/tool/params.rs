@@ -153,6 +153,23 @@ impl Param {
     }
 }
 
+/// `city, days, unit: string = "celsius"`: the same without the types of what has to be given, as it
+/// stands in a call. Small models that read a type there write one.
+pub fn usage(params: &[Param]) -> String {
+    let written = params.iter().map(|param| {
+        let plain = param.choices.is_empty()
+            && matches!(
+                param.types[..],
+                [Type::String | Type::Number | Type::Integer]
+            );
+        match plain && param.required() {
+            true => param.name.clone(),
+            false => signature(std::slice::from_ref(param)),
+        }
+    });
+    written.collect::<Vec<_>>().join(", ")
+}
+
 /// `city: string, unit: string = "celsius"`; a `?` after the name of one that may be left out and has no default.
 pub fn signature(params: &[Param]) -> String {
     let written = params.iter().map(|param| match &param.default {

@@ -233,7 +233,10 @@ fn unquoted(tool: &str, line: &str, why: String) -> String {
         .rsplit_once(')')
         .map(|(argument, _)| argument.trim_matches(blank));
     match argument.filter(|text| !text.is_empty() && !text.contains(|c| quote(c) || c == ',')) {
-        Some(text) => format!("text needs quotes: {tool}(\"{}\")", short(text)),
+        Some(text) => format!(
+            "text needs quotes; did you mean `{tool}(\"{}\")`?",
+            short(text)
+        ),
         None => format!("in the call of `{tool}`, {why}"),
     }
 }

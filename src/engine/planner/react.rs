@@ -165,6 +165,11 @@ impl Planner for React {
             span.used(reply.usage);
             Ok((parsed, reply.finish))
         })?;
+        let instead = self.tools.instead(&parsed.kept);
+        let pointing = |why: String| match &instead {
+            Some(call) if !why.ends_with('?') => format!("{why}; did you mean `{call}`?"),
+            _ => why,
+        };
         if !parsed.kept.is_empty() {
             run.transcript
                 .say(&mut run.session, Message::assistant(parsed.kept))?;
@@ -172,7 +177,7 @@ impl Planner for React {
         let next = match parsed.next {
             parse::Next::Action(proposal) => match self.tools.bind(&proposal) {
                 Ok(call) => Next::Decided(Decision::Act(call)),
-                Err(rejection) => Next::Rejected(rejection.0),
+                Err(rejection) => Next::Rejected(pointing(rejection.0)),
             },
             parse::Next::Answer { text, truncated } => Next::Decided(Decision::Finish(Answer {
                 text,
@@ -181,7 +186,7 @@ impl Planner for React {
             })),
             parse::Next::Prose(text) if finish != Finish::Length => Next::Prose(text),
             parse::Next::Prose(_) => Next::Malformed("the reply was cut off".to_owned()),
-            parse::Next::Malformed(why) => Next::Malformed(why),
+            parse::Next::Malformed(why) => Next::Malformed(pointing(why)),
         };
         Ok(Plan {
             thought: parsed.thought,
@@ -194,7 +199,7 @@ impl Planner for React {
 fn instructions(tools: &Toolchain, style: Style<'_>) -> Result<String> {
     let mut list = String::new();
     for spec in tools.specs() {
-        list += &format!("- {}: {}", spec.signature(), spec.description);
+        list += &format!("- {}: {}", spec.usage(), spec.description);
         for param in spec
             .params
             .iter()

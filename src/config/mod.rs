@@ -1,11 +1,14 @@
 //! What is meant: flags, environment and files, brought together once. Nothing else reads the
 //! environment or decides by flags.
 
+mod file;
+
 use std::env;
 use std::fs;
 use std::io::Read;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -15,19 +18,98 @@ use crate::engine::planner::react::{self, React, Style};
 use crate::engine::policy::ByTool;
 use crate::engine::{Engine, limits};
 use crate::error::{Error, Result};
+use crate::llm::provider::PROVIDERS;
 use crate::llm::resolve::{self, Known, Source};
+use crate::llm::wire::Wire;
 use crate::llm::{self, Choice};
 use crate::tool::{Toolchain, manifest};
 use crate::ui::screen::{Color, Screen};
+use file::File;
 
 /// The largest file that is given with a question.
 const FILE_LIMIT: u64 = 2 << 20;
+/// How long an Ollama may take to say which models it has.
+const OLLAMA_WAIT: Duration = Duration::from_millis(300);
 /// How long a silent pipe is waited for.
 const STDIN_WAIT: Duration = Duration::from_secs(10);
 
+/// What was given, before anything is made of it: flags over environment over the person's file.
+pub struct Layers {
+    flags: Options,
+    environment: Options,
+    file: File,
+}
+
+impl Layers {
+    /// Reads the environment and the person's `config.toml`.
+    pub fn read(flags: Options) -> Result<Self> {
+        let ttl = variable("REAGENT_TTL").map(|text| {
+            text.trim().parse().map_err(|_| {
+                Error::config(format!(
+                    "REAGENT_TTL is `{text}`, which is not a number of at least 1"
+                ))
+            })
+        });
+        let environment = Options {
+            model: variable("REAGENT_MODEL"),
+            base_url: variable("REAGENT_BASE_URL"),
+            ttl: ttl.transpose()?,
+            ..Options::default()
+        };
+        let path = Folders::find()
+            .config
+            .map(|folder| folder.join("config.toml"));
+        let file = match path.filter(|path| path.exists()) {
+            Some(path) => file::load(&read_file(&path)?, &path.display().to_string())?,
+            None => File::default(),
+        };
+        Ok(Self {
+            flags,
+            environment,
+            file,
+        })
+    }
+
+    /// What they come to together.
+    pub fn options(&self) -> Options {
+        let own = self.environment.clone().over(&self.file.options);
+        self.flags.clone().over(&own)
+    }
+
+    /// The same where only the endpoint matters: no model has to be named there, and a provider's name
+    /// alone is enough.
+    pub(crate) fn for_any_model(mut self) -> Self {
+        const ANY: &str = "any";
+        let options = self.options();
+        self.flags.model = match options.model {
+            None => options.base_url.map(|_| ANY.to_owned()),
+            Some(name) if !name.contains('/') && self.is_provider(&name) => {
+                Some(format!("{name}/{ANY}"))
+            }
+            Some(name) if name.ends_with('/') => Some(name + ANY),
+            name => name,
+        };
+        self
+    }
+
+    fn is_provider(&self, name: &str) -> bool {
+        let mut rows = self.file.providers.iter().chain(PROVIDERS);
+        rows.any(|provider| provider.name == name)
+    }
+
+    /// Who gave the base URL.
+    fn base_url_source(&self) -> Source {
+        match (&self.flags.base_url, &self.environment.base_url) {
+            (Some(_), _) => Source::Flag,
+            (None, Some(_)) => Source::Environment,
+            (None, None) => Source::UserConfig,
+        }
+    }
+}
+
 /// Everything that was decided.
 pub struct Config {
-    /// The flags as they were given.
+    /// The flags, and what stands for them elsewhere.
     pub options: Options,
     /// What the program writes to.
     pub screen: Screen,
@@ -70,23 +152,15 @@ impl Config {
     }
 
     /// Decides everything that can be decided before the first question.
-    pub fn new(options: Options, screen: Screen) -> Result<Self> {
-        let keys = Keys::read();
+    pub fn new(layers: Layers, screen: Screen) -> Result<Self> {
+        let options = layers.options();
+        let keys = Keys::read(layers);
         let folders = Folders::find();
         let mut notices = Vec::new();
         let tools = tools(&options, &mut notices)?;
-        let named = options.model.clone().or_else(|| variable("REAGENT_MODEL"));
-        let (model, why) = keys.resolve(named.as_deref(), &options)?;
+        let (model, why) = keys.resolve(options.model.as_deref(), &options)?;
         notices.extend(why.filter(|_| !options.quiet || matches!(model, Choice::Demo)));
-        let ttl = match (options.ttl, variable("REAGENT_TTL")) {
-            (Some(ttl), _) => ttl,
-            (None, Some(text)) => text.trim().parse().map_err(|_| {
-                Error::config(format!(
-                    "REAGENT_TTL is `{text}`, which is not a number of at least 1"
-                ))
-            })?,
-            (None, None) => limits::Limits::default().ttl,
-        };
+        let ttl = options.ttl.unwrap_or(limits::Limits::default().ttl);
         let defaults = llm::Options::default();
         let llm = llm::Options {
             temperature: options.temperature,
@@ -94,7 +168,9 @@ impl Config {
             stream: !options.no_stream,
             timeout: options.timeout.unwrap_or(defaults.timeout),
             retries: options.retries.unwrap_or(defaults.retries),
-            ..defaults
+            connect_timeout: options.connect_timeout.unwrap_or(defaults.connect_timeout),
+            first_byte_timeout: options.first_byte_timeout,
+            idle_timeout: options.idle_timeout,
         };
         let mut context = options.system.clone().unwrap_or_default();
         if let Some(path) = &options.system_file {
@@ -142,7 +218,7 @@ impl Config {
             context: &self.context,
             steps: !self.options.quiet,
         };
-        let on_limit = match (self.options.on_limit, ask) {
+        let on_limit = match (self.options.on_limit.unwrap_or_default(), ask) {
             (OnLimit::Answer, _) => limits::OnLimit::Answer,
             (OnLimit::Stop, Some(ask)) => limits::OnLimit::Ask(ask),
             (OnLimit::Stop, None) => limits::OnLimit::Stop,
@@ -235,11 +311,12 @@ fn variable(name: &str) -> Option<String> {
 /// Keys from the environment and, where that has none, from `.env` in the working folder, which
 /// gives nothing else.
 struct Keys {
+    layers: Layers,
     from_file: Vec<(String, String)>,
 }
 
 impl Keys {
-    fn read() -> Self {
+    fn read(layers: Layers) -> Self {
         let text = project_file(Path::new(".env"))
             .and_then(|file| file.ok())
             .unwrap_or_default();
@@ -250,6 +327,7 @@ impl Keys {
         let keys = keys.collect::<Vec<_>>().join("\n");
         let lines = dotenvy::from_read_iter(keys.as_bytes()).flatten();
         Self {
+            layers,
             from_file: lines
                 .filter(|(name, _)| name.ends_with("_API_KEY"))
                 .collect(),
@@ -257,28 +335,69 @@ impl Keys {
     }
 
     fn resolve(&self, model: Option<&str>, options: &Options) -> Result<(Choice, Option<String>)> {
-        let from_environment = variable("REAGENT_BASE_URL");
-        let base_url = match (&options.base_url, &from_environment) {
-            (Some(url), _) => Some((url.as_str(), Source::Flag)),
-            (None, Some(url)) => Some((url.as_str(), Source::Environment)),
-            (None, None) => None,
-        };
         let in_file = |name: &str| {
             let listed = self.from_file.iter().find(|(listed, _)| listed == name);
             listed.map(|(_, value)| value.clone())
         };
+        let source = self.layers.base_url_source();
+        let file = &self.layers.file;
         resolve::resolve(&Known {
             model,
-            base_url,
-            providers: &[],
-            aliases: &[],
-            key_command: &[],
-            plain_http: false,
+            base_url: options.base_url.as_deref().map(|url| (url, source)),
+            providers: &file.providers,
+            aliases: &file.aliases,
+            key_command: &file.key_command,
+            plain_http: file.plain_http,
             variable: &variable,
             in_file: &in_file,
-            run: &|_| Ok(String::new()),
-            ollama: &|_| Vec::new(),
+            run: &printed,
+            ollama: &ollama,
         })
+    }
+}
+
+/// What a command prints: a key. It sees no other key.
+fn printed(command: &[String]) -> Result<String> {
+    let shown = command.first().map_or("", String::as_str);
+    let failed = |why: String| Error::config(format!("api_key_cmd: `{shown}` {why}"));
+    let mut child = Command::new(shown);
+    child.args(&command[1..]).stderr(Stdio::inherit());
+    for (name, _) in env::vars_os() {
+        if name.to_string_lossy().ends_with("_API_KEY") {
+            child.env_remove(name);
+        }
+    }
+    let output = child
+        .output()
+        .map_err(|error| failed(format!("cannot be run: {error}")))?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned()),
+        false => Err(failed(format!("failed: {}", output.status))),
+    }
+}
+
+/// The models of an Ollama, if one answers at once.
+fn ollama(base_url: &str) -> Vec<String> {
+    let endpoint = llm::Endpoint {
+        wire: Wire::Ollama,
+        base_url: base_url.to_owned(),
+        base_url_from: String::new(),
+        model: String::new(),
+        name: String::new(),
+        key: None,
+        key_from: None,
+    };
+    let options = llm::Options {
+        timeout: OLLAMA_WAIT,
+        connect_timeout: OLLAMA_WAIT,
+        retries: 0,
+        ..llm::Options::default()
+    };
+    match llm::address::is_on_this_machine(base_url) {
+        true => llm::connect(&Choice::Remote(endpoint), &options)
+            .models()
+            .unwrap_or_default(),
+        false => Vec::new(),
     }
 }
 

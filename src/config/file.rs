@@ -1,0 +1,269 @@
+//! `config.toml`: the person's own settings.
+//!
+//! ```toml
+//! model = "fast"                 # any long flag, with `_` for `-`
+//! timeout = "5m"
+//!
+//! [aliases]
+//! fast = "groq/llama-3.3-70b-versatile"
+//!
+//! [providers.corp]               # asked as `-m corp/NAME`
+//! base_url = "https://llm.corp.example/v1"
+//! wire = "openai"                # openai, anthropic, gemini or ollama
+//! key = "CORP_API_KEY"           # the variable that holds the key
+//! model = "large"                # asked when none is named
+//! ```
+
+use clap::{CommandFactory, FromArgMatches, Parser};
+use serde_json::Value;
+use toml::de::{DeTable, DeValue};
+
+use crate::cli::Options;
+use crate::error::Result;
+use crate::llm::provider::{PROVIDERS, Provider};
+use crate::llm::wire::Wire;
+use crate::near::did_you_mean;
+use crate::tables::{self, Item, Read, known_keys, mistake, sub_table, text, value};
+
+/// The keys that are no flags.
+const OTHERS: [&str; 4] = ["aliases", "providers", "api_key_cmd", "plain_http"];
+
+/// Everything that the file says.
+#[derive(Default)]
+pub(crate) struct File {
+    /// The flags in it.
+    pub(crate) options: Options,
+    /// Rows that come before the table of providers.
+    pub(crate) providers: Vec<Provider>,
+    /// Other names for models.
+    pub(crate) aliases: Vec<(String, String)>,
+    /// The command that prints the key for `base_url`.
+    pub(crate) key_command: Vec<String>,
+    /// Whether plain http may leave this machine.
+    pub(crate) plain_http: bool,
+}
+
+/// The flags alone, as a command line.
+#[derive(Parser)]
+#[command(no_binary_name = true)]
+struct Flags {
+    #[command(flatten)]
+    options: Options,
+}
+
+/// Reads the file's text; `file` is its name in errors.
+pub(crate) fn load(text: &str, file: &str) -> Result<File> {
+    tables::read(text, file, document)
+}
+
+fn document(document: &DeTable<'_>) -> Read<File> {
+    let command = Flags::command();
+    let longs: Vec<String> = command
+        .get_arguments()
+        .filter_map(|argument| Some(argument.get_long()?.replace('-', "_")))
+        .filter(|name| name != "help")
+        .collect();
+    let mut file = File::default();
+    let mut flags = Vec::new();
+    for (key, item) in document.iter() {
+        let name = &**key.get_ref();
+        match name {
+            "aliases" => file.aliases = aliases(item)?,
+            "providers" => {
+                let rows = sub_table(item, "providers")?.iter();
+                let rows = rows.map(|(name, item)| provider(name.get_ref(), item));
+                file.providers = rows.collect::<Read<_>>()?;
+            }
+            "api_key_cmd" => file.key_command = words(item, name)?,
+            "plain_http" => file.plain_http = flag(item, name)?,
+            _ if longs.iter().any(|long| long == name) => flags.extend(as_flag(name, item)?),
+            _ => {
+                let names = longs.iter().map(String::as_str).chain(OTHERS);
+                let near = did_you_mean(name, names);
+                return mistake(key, format!("unknown key `{name}`{near}"));
+            }
+        }
+        // Each is read as soon as it is there, so that a mistake has its place.
+        let read = command.clone().try_get_matches_from(&flags);
+        let read = read.and_then(|matches| Flags::from_arg_matches(&matches));
+        match read {
+            Ok(flags) => file.options = flags.options,
+            Err(error) => {
+                let said = error.render().to_string();
+                let said = said.lines().next().unwrap_or_default();
+                let why = said.rsplit_once(": ").map_or(said, |(_, why)| why);
+                return mistake(
+                    item,
+                    format!("`{name}`: {}", why.trim_start_matches("error: ")),
+                );
+            }
+        }
+    }
+    Ok(file)
+}
+
+/// The flag that a key stands for, as it would be typed.
+fn as_flag(name: &str, item: &Item<'_>) -> Read<Vec<String>> {
+    let long = format!("--{}", name.replace('_', "-"));
+    let one = |value: &Value| match value {
+        Value::Bool(true) => Some(long.clone()),
+        Value::Bool(false) => None,
+        Value::String(text) => Some(format!("{long}={text}")),
+        other => Some(format!("{long}={other}")),
+    };
+    Ok(match value(item)? {
+        Value::Array(values) => values.iter().filter_map(one).collect(),
+        Value::Object(_) => return mistake(item, format!("`{name}` is no table")),
+        value => one(&value).into_iter().collect(),
+    })
+}
+
+fn aliases(item: &Item<'_>) -> Read<Vec<(String, String)>> {
+    let rows = sub_table(item, "aliases")?.iter();
+    let alias = |(name, item): (&toml::Spanned<_>, &Item<'_>)| {
+        let name: &std::borrow::Cow<'_, str> = name.get_ref();
+        Ok((name.to_string(), text(item, name)?.to_owned()))
+    };
+    rows.map(alias).collect()
+}
+
+/// A row: one of the table with something changed, or one of the person's own.
+fn provider(name: &str, item: &Item<'_>) -> Read<Provider> {
+    let table = sub_table(item, name)?;
+    const KEYS: &[&str] = &[
+        "base_url",
+        "wire",
+        "key",
+        "api_key_cmd",
+        "model",
+        "plain_http",
+    ];
+    known_keys(table, KEYS, "key")?;
+    let known = PROVIDERS.iter().find(|provider| provider.name == name);
+    let mut provider = match known {
+        Some(known) => known.clone(),
+        None => Provider {
+            name: name.to_owned().into(),
+            wire: Wire::OpenAi,
+            base_url: "".into(),
+            key: None,
+            key_command: Vec::new(),
+            default_model: "".into(),
+            prefixes: &[],
+            own: true,
+            plain_http: false,
+        },
+    };
+    for (key, item) in table.iter() {
+        match &**key.get_ref() {
+            "base_url" => {
+                provider.base_url = text(item, "base_url")?.to_owned().into();
+                provider.own = true;
+            }
+            "wire" => {
+                provider.wire = match text(item, "wire")? {
+                    "openai" => Wire::OpenAi,
+                    "anthropic" => Wire::Anthropic,
+                    "gemini" => Wire::Gemini,
+                    "ollama" => Wire::Ollama,
+                    _ => {
+                        return mistake(
+                            item,
+                            "`wire` is \"openai\", \"anthropic\", \"gemini\" or \"ollama\"",
+                        );
+                    }
+                };
+            }
+            "key" => provider.key = Some(text(item, "key")?.to_owned().into()),
+            "api_key_cmd" => provider.key_command = words(item, "api_key_cmd")?,
+            "model" => provider.default_model = text(item, "model")?.to_owned().into(),
+            _ => provider.plain_http = flag(item, "plain_http")?,
+        }
+    }
+    match provider.base_url.is_empty() {
+        true => mistake(item, format!("`{name}` needs a `base_url`")),
+        false => Ok(provider),
+    }
+}
+
+/// A command: a list of words, or a text that is cut at blanks. No shell is involved.
+fn words(item: &Item<'_>, name: &str) -> Read<Vec<String>> {
+    let words: Vec<String> = match item.get_ref() {
+        DeValue::Array(items) => items
+            .iter()
+            .map(|item| text(item, name).map(str::to_owned))
+            .collect::<Read<_>>()?,
+        _ => text(item, name)?
+            .split_whitespace()
+            .map(str::to_owned)
+            .collect(),
+    };
+    match words.is_empty() {
+        true => mistake(
+            item,
+            format!("`{name}` is a command such as [\"pass\", \"show\", \"llm\"]"),
+        ),
+        false => Ok(words),
+    }
+}
+
+fn flag(item: &Item<'_>, name: &str) -> Read<bool> {
+    match item.get_ref() {
+        DeValue::Boolean(flag) => Ok(*flag),
+        _ => mistake(item, format!("`{name}` is true or false")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_flags_and_every_mistake_has_its_place() {
+        let text = "model = \"fast\"\nttl = 3\nno_stream = true\nstrict_tools = false\ntimeout = \"5m\"\n\
+            [aliases]\nfast = \"groq/x\"\n[providers.corp]\nbase_url = \"https://c.example\"\nwire = \"anthropic\"\n\
+            key = \"CORP_API_KEY\"\napi_key_cmd = \"pass show corp\"\n[providers.groq]\nmodel = \"y\"\n";
+        let file = load(text, "config.toml").unwrap();
+        assert_eq!(file.options.model.as_deref(), Some("fast"));
+        assert_eq!(file.options.ttl.map(u32::from), Some(3));
+        assert!(file.options.no_stream && !file.options.strict_tools);
+        assert_eq!(file.aliases, [("fast".to_owned(), "groq/x".to_owned())]);
+        assert_eq!(file.providers[0].key_command, ["pass", "show", "corp"]);
+        assert_eq!(
+            (file.providers[0].wire, file.providers[0].own),
+            (Wire::Anthropic, true)
+        );
+        assert_eq!(
+            (&*file.providers[1].default_model, file.providers[1].own),
+            ("y", false)
+        );
+        for (text, wanted) in [
+            (
+                "ttl = 2\nmodell = \"x\"",
+                "config.toml:2:1: unknown key `modell`; did you mean `model`?",
+            ),
+            (
+                "ttl = 0",
+                "config.toml:1:7: `ttl`: number would be zero for non-zero type",
+            ),
+            (
+                "temperature = \"hot\"",
+                "config.toml:1:15: `temperature`: a temperature is a number from 0 to 2",
+            ),
+            (
+                "[providers.x]\nkey = \"K\"",
+                "config.toml:1:1: `x` needs a `base_url`",
+            ),
+            (
+                "[providers.x]\nbase = \"K\"",
+                "config.toml:2:1: unknown key `base`; did you mean `base_url`?",
+            ),
+            ("aliases = 1", "config.toml:1:11: `aliases` must be a table"),
+        ] {
+            let error = load(text, "config.toml")
+                .err()
+                .map(|error| error.to_string());
+            assert_eq!(error.as_deref(), Some(wanted));
+        }
+    }
+}
