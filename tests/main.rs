@@ -16,6 +16,7 @@ mod cli;
 mod defects_regent;
 mod defects_runtime;
 mod defects_tinyreact;
+mod endpoints;
 mod errors;
 mod floors;
 mod keys;

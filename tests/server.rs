@@ -332,7 +332,14 @@ fn choose(shared: &Shared, request: &Request) -> Reply {
             |(_, reply)| reply.clone(),
         );
     }
-    if !request.path.ends_with("/chat/completions") {
+    let calls = [
+        "/chat/completions",
+        "/messages",
+        "/api/chat",
+        "enerateContent",
+    ];
+    let path = request.path.split('?').next().unwrap_or_default();
+    if !calls.iter().any(|call| path.ends_with(call)) {
         return Reply::error(404, "not the chat endpoint");
     }
     if let Some(reply) = &shared.always {

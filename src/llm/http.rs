@@ -27,8 +27,7 @@ const ERROR_LIMIT: u64 = 64 << 10;
 /// A client for one endpoint. It keeps its connection between calls.
 pub(crate) struct Client {
     agent: Agent,
-    base_url: String,
-    /// The path of a call, for the person to know what was asked.
+    /// The address of a call, for the person to know what was asked.
     call: String,
     wire: Wire,
     key: Option<Secret>,
@@ -115,8 +114,7 @@ impl Client {
                 endpoint.base_url.starts_with("https:"),
                 !is_on_this_machine(&endpoint.base_url),
             ),
-            call: endpoint.wire.path(&endpoint.model, false),
-            base_url: endpoint.base_url.clone(),
+            call: endpoint.url(false),
             wire: endpoint.wire,
             key: endpoint.key.clone(),
         }
@@ -126,11 +124,10 @@ impl Client {
     /// response, at `until`.
     pub(crate) fn send(
         &self,
-        path: &str,
+        url: &str,
         body: Option<&[u8]>,
         until: Instant,
     ) -> Result<Response, Trouble> {
-        let url = format!("{}{path}", self.base_url);
         let left = until
             .saturating_duration_since(Instant::now())
             .max(Duration::from_millis(1));
@@ -143,7 +140,7 @@ impl Client {
         headers.extend(key.as_deref().map(|key| (name, key)));
         let response = match body {
             Some(body) => {
-                let mut request = self.agent.post(&url).content_type("application/json");
+                let mut request = self.agent.post(url).content_type("application/json");
                 for (name, value) in headers {
                     request = request.header(name, value);
                 }
@@ -154,7 +151,7 @@ impl Client {
                     .send(body)
             }
             None => {
-                let mut request = self.agent.get(&url);
+                let mut request = self.agent.get(url);
                 for (name, value) in headers {
                     request = request.header(name, value);
                 }
@@ -289,6 +286,15 @@ impl Client {
         }
     }
 
+    /// The same within a body: what came of it is no reply.
+    pub(crate) fn broken(&self, error: std::io::Error) -> Trouble {
+        let mut trouble = self.failed(&error.into());
+        if trouble.class == Class::Connect {
+            trouble.class = Class::Decode;
+        }
+        trouble
+    }
+
     /// A trouble of this kind, with the key taken out of its words.
     pub(crate) fn trouble(&self, class: Class, message: impl Into<String>) -> Trouble {
         Trouble {
@@ -313,7 +319,7 @@ impl Client {
             signal,
             ..
         } = trouble;
-        let url = format!("{}{}", self.base_url, self.call);
+        let url = self.call.clone();
         match (signal, class) {
             (Some(signal), _) => Error::Interrupted(signal),
             (None, Class::Auth) => Error::Auth { url, message },

@@ -162,6 +162,13 @@ pub struct Endpoint {
     pub key_from: Option<String>,
 }
 
+impl Endpoint {
+    /// The address that a call is sent to.
+    pub fn url(&self, stream: bool) -> String {
+        format!("{}{}", self.base_url, self.wire.path(&self.model, stream))
+    }
+}
+
 /// Which model to ask.
 #[derive(Debug, Clone)]
 pub enum Choice {

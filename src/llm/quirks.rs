@@ -77,7 +77,11 @@ impl Quirks {
         if !refused {
             return None;
         }
-        if names(&said, "max_tokens") || names(&said, "max_completion_tokens") {
+        let sent = match self.completion_tokens {
+            true => "max_completion_tokens",
+            false => "max_tokens",
+        };
+        if names(&said, sent) {
             self.completion_tokens = !self.completion_tokens;
             return turn(
                 &mut self.renamed,

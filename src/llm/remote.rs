@@ -65,11 +65,11 @@ impl Remote {
         };
         let messages = self.quirks.shape(request.messages, wire.alternates());
         let body = self.written.body(wire, &messages, &settings);
-        let path = wire.path(&self.endpoint.model, self.options.stream);
+        let url = self.endpoint.url(self.options.stream);
         let (mut attempt, mut hollow) = (0, false);
         loop {
             let begun = Instant::now();
-            let reply = self.client.send(&path, Some(&body), until);
+            let reply = self.client.send(&url, Some(&body), until);
             let mut trouble = match reply.and_then(|response| self.read(response, listener)) {
                 Ok(reply) => return Ok(reply),
                 Err(trouble) => trouble,
@@ -111,7 +111,7 @@ impl Remote {
         let mut reader = BufReader::new(response.reader(STREAM_LIMIT));
         let head = reader
             .fill_buf()
-            .map_err(|error| self.client.failed(&error.into()))?;
+            .map_err(|error| self.client.broken(error))?;
         let start = head.trim_ascii_start();
         let events = kind.contains("event-stream")
             || ["data:", "event:", ":", "id:"]
@@ -126,7 +126,12 @@ impl Remote {
         } else {
             self.whole(reader, page, listener)?
         };
-        self.reply(draft)
+        let unheard = draft.text.trim().is_empty();
+        let reply = self.reply(draft)?;
+        if unheard {
+            let _ = listener.hear(&reply.text);
+        }
+        Ok(reply)
     }
 
     fn whole(
@@ -137,7 +142,7 @@ impl Remote {
     ) -> std::result::Result<Draft, Trouble> {
         let mut bytes = Vec::new();
         let read = reader.take(BODY_LIMIT + 1).read_to_end(&mut bytes);
-        read.map_err(|error| self.client.failed(&error.into()))?;
+        read.map_err(|error| self.client.broken(error))?;
         if bytes.len() as u64 > BODY_LIMIT {
             return Err(self
                 .client
@@ -227,11 +232,11 @@ impl Remote {
         let whole = done || draft.reason.is_some();
         match (trouble, read) {
             (Some(trouble), _) => return Err(trouble),
-            (None, Err(error)) if !whole => return Err(self.client.failed(&error.into())),
+            (None, Err(error)) if !whole => return Err(self.client.broken(error)),
             (None, Ok(())) if !whole => {
                 return Err(self
                     .client
-                    .trouble(Class::Connect, "the stream broke off before its end"));
+                    .trouble(Class::Decode, "the stream broke off before its end"));
             }
             _ => {}
         }
@@ -371,12 +376,11 @@ impl Remote {
 
     fn list(&self, limit: Duration) -> std::result::Result<Vec<String>, Trouble> {
         let wire = self.endpoint.wire;
-        let response = self
-            .client
-            .send(wire.models_path(), None, Instant::now() + limit)?;
+        let url = format!("{}{}", self.endpoint.base_url, wire.models_path());
+        let response = self.client.send(&url, None, Instant::now() + limit)?;
         let mut bytes = Vec::new();
         let read = response.reader(BODY_LIMIT).read_to_end(&mut bytes);
-        read.map_err(|error| self.client.failed(&error.into()))?;
+        read.map_err(|error| self.client.broken(error))?;
         let body = json::parse(&bytes).map_err(|why| {
             self.client.trouble(
                 Class::Decode,

@@ -200,7 +200,10 @@ impl Wire {
         match self {
             Self::OpenAi => openai::whole(body),
             Self::Anthropic => anthropic::whole(body),
-            Self::Gemini => gemini::read(body),
+            Self::Gemini => Said {
+                over: true,
+                ..gemini::read(body)
+            },
             Self::Ollama => ollama::read(body),
         }
     }
