@@ -65,6 +65,9 @@ use ui::screen::{Color, Screen};
 
 /// The whole program: from the arguments, the program's own name first, to its exit code.
 pub fn run(arguments: Vec<OsString>) -> ExitCode {
+    std::panic::set_hook(Box::new(|panic| {
+        Config::screen(Color::Never).say(&format!("error: a mistake in reagent: {panic}\n"));
+    }));
     let Cli { options, command } = match Cli::read(arguments) {
         Ok(cli) => cli,
         Err(error) => return ExitCode::from(commands::usage(&error, Config::screen(Color::Auto))),

@@ -6,6 +6,7 @@ use std::time::Instant;
 use super::policy::Verdict;
 use crate::error::Result;
 use crate::interrupt;
+use crate::secret::scrub;
 use crate::session::event::SpanKind;
 use crate::session::{Session, millis};
 use crate::tool::call::Call;
@@ -76,7 +77,11 @@ impl Executor {
             .tools
             .find(&call.tool)
             .ok_or_else(|| format!("no tool `{}`", call.tool))?;
-        tool.call(&call.args).map(|value| text_of(&value))
+        // A key that a tool came upon is not the model's to see, let alone another model's.
+        let said = |text: String| scrub(&text).into_owned();
+        tool.call(&call.args)
+            .map(|value| said(text_of(&value)))
+            .map_err(said)
     }
 }
 

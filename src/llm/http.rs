@@ -16,7 +16,7 @@ use super::{Endpoint, Options, quirks};
 use crate::error::{Class, Error};
 use crate::interrupt;
 use crate::json;
-use crate::secret::Secret;
+use crate::secret::{Secret, scrub};
 use crate::transport::{self, Patience};
 
 /// The largest body that is read whole.
@@ -299,7 +299,7 @@ impl Client {
     pub(crate) fn trouble(&self, class: Class, message: impl Into<String>) -> Trouble {
         Trouble {
             class,
-            message: self.scrub(message.into()),
+            message: scrub(&message.into()).into_owned(),
             detail: String::new(),
             wait: None,
             hint: None,
@@ -340,22 +340,9 @@ impl Client {
                     class,
                     url,
                     message,
-                    hint: hint.map(|hint| self.scrub(hint)),
+                    hint: hint.map(|hint| scrub(&hint).into_owned()),
                 }
             }
-        }
-    }
-
-    /// How many bytes at the end of `text` may be the beginning of the key.
-    pub(crate) fn begun(&self, text: &str) -> usize {
-        self.key.as_ref().map_or(0, |key| key.begun(text))
-    }
-
-    /// `text` without the key, should the server have put it there.
-    pub(crate) fn scrub(&self, text: String) -> String {
-        match &self.key {
-            Some(key) => key.scrub(&text),
-            None => text,
         }
     }
 }

@@ -19,6 +19,7 @@ use super::{Endpoint, Finish, Listener, Llm, Options, Reply, Request};
 use crate::error::{Class, Error, Result};
 use crate::interrupt;
 use crate::json;
+use crate::secret;
 
 /// How much a stream may hold in all; it is read in pieces.
 const STREAM_LIMIT: u64 = 64 << 20;
@@ -171,7 +172,7 @@ impl Remote {
         if !draft.over {
             return Err(self.client.trouble(Class::Decode, "the reply is not whole"));
         }
-        draft.text = self.client.scrub(draft.text);
+        draft.text = secret::scrub(&draft.text).into_owned();
         if draft.text.len() > TEXT_LIMIT {
             draft
                 .text
@@ -216,11 +217,11 @@ impl Remote {
                 return ControlFlow::Break(());
             }
             // What may be the beginning of the key waits for what comes after it.
-            let sure = draft.text.len() - self.client.begun(&draft.text);
+            let sure = draft.text.len() - secret::begun(&draft.text);
             if sure <= heard {
                 return ControlFlow::Continue(());
             }
-            let wanted = listener.hear(&self.client.scrub(draft.text[heard..sure].to_owned()));
+            let wanted = listener.hear(&secret::scrub(&draft.text[heard..sure]));
             heard = sure;
             done |= wanted.is_break();
             wanted
@@ -243,8 +244,8 @@ impl Remote {
         if let Some(signal) = interrupt::signal().filter(|_| !done) {
             return Err(Trouble::interrupted(signal));
         }
-        let _ = listener.hear(&self.client.scrub(draft.text[heard..].to_owned()));
-        draft.text = self.client.scrub(draft.text);
+        let _ = listener.hear(&secret::scrub(&draft.text[heard..]));
+        draft.text = secret::scrub(&draft.text).into_owned();
         Ok(draft)
     }
 

@@ -15,6 +15,7 @@ use super::LINE_LIMIT;
 use super::command;
 use crate::config::Config;
 use crate::error::{Error, Result};
+use crate::secret;
 
 /// How many lines of history are kept.
 const HISTORY: usize = 10_000;
@@ -119,7 +120,8 @@ impl Editor {
                 Ok(line) => {
                     // The history is shown as it is, so nothing that a terminal obeys goes into it.
                     let plain = !line.contains(|c: char| c.is_control() && c != '\n');
-                    let added = plain && editor.add_history_entry(line.as_str()).unwrap_or(false);
+                    let kept = secret::scrub(&line);
+                    let added = plain && editor.add_history_entry(&*kept).unwrap_or(false);
                     if let (true, Some(path)) = (added, history) {
                         // What cannot be kept is only missing the next time.
                         drop(editor.append_history(path));

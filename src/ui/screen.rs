@@ -1,7 +1,7 @@
 //! The two streams that the program writes to, and what each of them is.
 //!
 //! Standard output carries the answer, standard error everything else. Every text from outside is
-//! cleaned before it comes here.
+//! cleaned before it comes here; keys are taken out here.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -10,6 +10,7 @@ use rustix::fs::fstat;
 use super::text::{clean, indented, strict};
 use super::theme::Theme;
 use crate::error::Result;
+use crate::secret::scrub;
 
 /// What one stream is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,13 +78,13 @@ impl Screen {
 
     /// Writes to standard error. That nobody reads it any more is no reason to withhold the answer.
     pub fn say(&self, text: &str) {
-        let _ = io::stderr().lock().write_all(text.as_bytes());
+        let _ = io::stderr().lock().write_all(scrub(text).as_bytes());
     }
 
     /// Writes to standard output at once.
     pub fn put(&self, text: &str) -> Result<()> {
         let mut out = io::stdout().lock();
-        out.write_all(text.as_bytes())?;
+        out.write_all(scrub(text).as_bytes())?;
         Ok(out.flush()?)
     }
 
