@@ -21,7 +21,11 @@ use signal_hook::low_level::{emulate_default_handler, pipe};
 /// How long work that was told to end may take to do so.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// How often somebody is told that the program still waits.
+const TICK: Duration = Duration::from_millis(100);
+
 static STATE: OnceLock<State> = OnceLock::new();
+static TOLD: OnceLock<fn()> = OnceLock::new();
 
 struct State {
     /// The last signal since the work began; none is 0.
@@ -155,6 +159,11 @@ pub(crate) fn check() -> Result<(), Interrupted> {
     signal().map_or(Ok(()), |signal| Err(Interrupted(signal)))
 }
 
+/// Has this called again and again while the program waits.
+pub(crate) fn while_waiting(tell: fn()) {
+    let _ = TOLD.set(tell);
+}
+
 /// Waits for so long.
 pub(crate) fn sleep(time: Duration) -> Result<(), Interrupted> {
     match wait(None, Some(Instant::now() + time)) {
@@ -178,7 +187,11 @@ pub(crate) fn wait(
         if let Err(interrupted) = check() {
             return Err(io::Error::other(interrupted));
         }
-        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        let mut left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        if let Some(tell) = TOLD.get() {
+            tell();
+            left = Some(left.map_or(TICK, |left| left.min(TICK)));
+        }
         let left = left.map(|left| {
             Timespec::try_from(left).unwrap_or(Timespec {
                 tv_sec: i64::from(u32::MAX),
@@ -195,15 +208,11 @@ pub(crate) fn wait(
         match poll(&mut watched, left.as_ref()) {
             Err(rustix::io::Errno::INTR) => continue,
             Err(error) => return Err(error.into()),
-            Ok(0) => return Ok(false),
             // Anything about it, also an error, is for who reads or writes it.
             Ok(_) if what.is_some() && !watched[0].revents().is_empty() => return Ok(true),
             Ok(_) => {}
         }
-        if what.is_none()
-            && signal().is_none()
-            && until.is_some_and(|until| until <= Instant::now())
-        {
+        if signal().is_none() && until.is_some_and(|until| until <= Instant::now()) {
             return Ok(false);
         }
     }

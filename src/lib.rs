@@ -125,10 +125,14 @@ fn query(words: Vec<String>, layers: Layers, screen: Screen) -> Result<u8> {
 /// Those who watch, in the order they are told.
 pub(crate) fn sinks(config: &Config) -> Sinks {
     let screen = config.screen;
-    vec![match config.options.trace.unwrap_or_default() {
+    let mut sinks: Sinks = vec![match config.options.trace.unwrap_or_default() {
         _ if config.options.json => Box::new(ui::json::Json::new(screen)),
         _ if config.options.quiet => Box::new(ui::quiet::Quiet::new(screen)),
         Trace::Lines => Box::new(ui::printer::Printer::new(screen)),
         Trace::Tree => Box::new(ui::tree::Tree::new(screen)),
-    }]
+    }];
+    if screen.live && !config.options.json {
+        sinks.push(Box::new(ui::status::Status::new(screen.theme())));
+    }
+    sinks
 }

@@ -313,7 +313,9 @@ fn lookup(name: &str, timeout: NextTimeout) -> Result<Vec<SocketAddr>, ureq::Err
         match receiver.recv_timeout(SLICE) {
             Ok(found) => return Ok(found?),
             Err(RecvTimeoutError::Disconnected) => return Err(ureq::Error::HostNotFound),
-            Err(RecvTimeoutError::Timeout) => interrupt::check().map_err(io::Error::other)?,
+            Err(RecvTimeoutError::Timeout) => {
+                interrupt::sleep(Duration::ZERO).map_err(io::Error::other)?;
+            }
         }
         if until.is_some_and(|until| until <= Instant::now()) {
             return Err(ureq::Error::Timeout(Timeout::Resolve));

@@ -27,6 +27,7 @@ mod repl;
 mod replies;
 mod rulings;
 mod seeds;
+mod status;
 mod tools;
 mod trace;
 mod web;

@@ -215,7 +215,12 @@ impl Screen {
         let mut letters = raw.chars();
         while let Some(letter) = letters.next() {
             match letter {
-                '\u{1b}' => escape(&mut letters, &mut style),
+                '\u{1b}' => {
+                    if escape(&mut letters, &mut style) == Some('K') {
+                        plain.truncate(plain.rfind('\n').map_or(0, |at| at + 1));
+                        styles.truncate(plain.len());
+                    }
+                }
                 '\r' => {}
                 letter => {
                     plain.push(letter);
@@ -247,7 +252,8 @@ impl Screen {
     }
 }
 
-fn escape(letters: &mut std::str::Chars<'_>, style: &mut Vec<u16>) {
+/// Reads the rest of an escape sequence; gives its last letter if it is one that moves or paints.
+fn escape(letters: &mut std::str::Chars<'_>, style: &mut Vec<u16>) -> Option<char> {
     match letters.next() {
         Some('[') => {
             let mut params = String::new();
@@ -256,7 +262,7 @@ fn escape(letters: &mut std::str::Chars<'_>, style: &mut Vec<u16>) {
                     if letter == 'm' {
                         apply(&params, style);
                     }
-                    return;
+                    return Some(letter);
                 }
                 params.push(letter);
             }
@@ -265,10 +271,10 @@ fn escape(letters: &mut std::str::Chars<'_>, style: &mut Vec<u16>) {
         Some(']') => {
             for letter in letters.by_ref() {
                 match letter {
-                    '\u{7}' => return,
+                    '\u{7}' => return None,
                     '\u{1b}' => {
                         letters.next();
-                        return;
+                        return None;
                     }
                     _ => {}
                 }
@@ -276,6 +282,7 @@ fn escape(letters: &mut std::str::Chars<'_>, style: &mut Vec<u16>) {
         }
         _ => {}
     }
+    None
 }
 
 fn apply(params: &str, style: &mut Vec<u16>) {

@@ -138,6 +138,7 @@ impl Config {
     /// What the environment says about colours: `NO_COLOR` over `CLICOLOR_FORCE` over `TERM=dumb`.
     pub fn screen(color: Color) -> Screen {
         let set = |name: &str| env::var_os(name).is_some_and(|value| !value.is_empty());
+        let dumb = env::var_os("TERM").is_some_and(|term| term == "dumb");
         let wanted = match () {
             () if set("NO_COLOR") => Some(false),
             () if set("CLICOLOR_FORCE")
@@ -145,10 +146,10 @@ impl Config {
             {
                 Some(true)
             }
-            () if env::var_os("TERM").is_some_and(|term| term == "dumb") => Some(false),
+            () if dumb => Some(false),
             () => None,
         };
-        Screen::look(color, wanted)
+        Screen::look(color, wanted, dumb)
     }
 
     /// Decides everything that can be decided before the first question.

@@ -4,6 +4,7 @@ pub mod json;
 pub mod printer;
 pub mod quiet;
 pub mod screen;
+pub mod status;
 pub mod text;
 pub mod theme;
 pub mod tree;

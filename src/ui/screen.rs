@@ -7,6 +7,7 @@ use std::io::{self, IsTerminal, Write};
 
 use rustix::fs::fstat;
 
+use super::status;
 use super::text::{clean, indented, strict};
 use super::theme::Theme;
 use crate::error::Result;
@@ -42,11 +43,14 @@ pub struct Screen {
     pub err: Stream,
     /// Whether both end up in the same place, one after the other.
     joined: bool,
+    /// Standard error is a terminal on which a line can be taken away again.
+    pub live: bool,
 }
 
 impl Screen {
     /// Looks at the streams once. `environment` is what the environment says about colours, if it does.
-    pub fn look(color: Color, environment: Option<bool>) -> Self {
+    /// `dumb` says that a terminal only knows how to append.
+    pub fn look(color: Color, environment: Option<bool>, dumb: bool) -> Self {
         let stream = |terminal| Stream {
             terminal,
             color: match color {
@@ -63,6 +67,7 @@ impl Screen {
             out: stream(io::stdout().is_terminal()),
             err: stream(io::stderr().is_terminal()),
             joined,
+            live: io::stderr().is_terminal() && !dumb,
         }
     }
 
@@ -78,11 +83,13 @@ impl Screen {
 
     /// Writes to standard error. That nobody reads it any more is no reason to withhold the answer.
     pub fn say(&self, text: &str) {
+        status::hide();
         let _ = io::stderr().lock().write_all(scrub(text).as_bytes());
     }
 
     /// Writes to standard output at once.
     pub fn put(&self, text: &str) -> Result<()> {
+        status::hide();
         let mut out = io::stdout().lock();
         out.write_all(scrub(text).as_bytes())?;
         Ok(out.flush()?)
