@@ -1,13 +1,12 @@
 //! The command line: what was typed. What is meant by it is decided in `config`.
 
+mod options;
+
 use std::ffi::OsString;
-use std::num::NonZeroU32;
-use std::path::PathBuf;
-use std::time::Duration;
 
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::ui::screen::Color;
+pub use options::{EngineName, OnLimit, Options, Trace};
 
 /// A ReAct agent: it reasons, acts and observes until it has an answer.
 #[derive(Debug, Parser)]
@@ -45,6 +44,14 @@ pub enum Command {
     },
     /// List the models that the endpoint offers
     Models,
+    /// Check the endpoint, key, model, stop texts, context, tools and folders; exit 1 if one fails
+    Doctor,
+    /// Show every setting and where it comes from
+    Config {
+        /// What to do with them
+        #[command(subcommand)]
+        action: Option<ConfigAction>,
+    },
     /// Read a model's reply on standard input and print what it comes to, as JSON
     Parse {
         /// Why the reply ended: stop, length, or what the endpoint said
@@ -75,215 +82,15 @@ pub enum ToolsAction {
     Check,
 }
 
-/// How to ask and what to show.
-#[derive(Debug, Default, Args, Clone)]
-pub struct Options {
-    /// The model: `provider/name`, a name whose provider is known, or `demo` [env: REAGENT_MODEL]
-    #[arg(short, long, global = true, value_name = "NAME")]
-    pub model: Option<String>,
-    /// An OpenAI-compatible endpoint [env: REAGENT_BASE_URL]
-    #[arg(long, global = true, value_name = "URL")]
-    pub base_url: Option<String>,
-    /// How to reason
-    #[arg(
-        long,
-        global = true,
-        value_enum,
-        value_name = "react",
-        hide_possible_values = true
-    )]
-    pub engine: Option<EngineName>,
-    /// Model calls per question, at least 1 [default: 10] [env: REAGENT_TTL]
-    #[arg(
-        short,
-        long,
-        global = true,
-        value_name = "N",
-        visible_alias = "max-iterations"
-    )]
-    pub ttl: Option<NonZeroU32>,
-    /// The tools [default: ./tools.toml, else the user's, else those built in]
-    #[arg(long, global = true, value_name = "FILE")]
-    pub tools: Option<PathBuf>,
-    /// A file whose content is given with the question; repeatable
-    #[arg(short, long, global = true, value_name = "FILE")]
-    pub file: Vec<PathBuf>,
-    /// What the model should know or be
-    #[arg(short, long, global = true, value_name = "TEXT")]
-    pub system: Option<String>,
-    /// The same, from a file
-    #[arg(long, global = true, value_name = "FILE")]
-    pub system_file: Option<PathBuf>,
-    /// Print events as JSON lines on standard output
-    #[arg(long, global = true)]
-    pub json: bool,
-    /// Print the answer only
-    #[arg(short, long, global = true)]
-    pub quiet: bool,
-    /// How the trace looks
-    #[arg(
-        long,
-        global = true,
-        value_enum,
-        value_name = "lines|tree",
-        hide_possible_values = true
-    )]
-    pub trace: Option<Trace>,
-    /// When to use colours
-    #[arg(
-        long,
-        global = true,
-        value_enum,
-        value_name = "auto|always|never",
-        hide_possible_values = true
-    )]
-    pub color: Option<Color>,
-    /// Allow what would be asked
-    #[arg(short, long, global = true)]
-    pub yes: bool,
-    /// Take questions line by line, also from a pipe
-    #[arg(short, long, global = true)]
-    pub interactive: bool,
-    /// How long to wait for a silent pipe on standard input [default: 10s]
-    #[arg(long, global = true, value_name = "D", value_parser = duration)]
-    pub stdin_wait: Option<Duration>,
-    /// End at once on an unknown tool or wrong arguments
-    #[arg(long, global = true)]
-    pub strict_tools: bool,
-    /// What to do when the model calls are used up: stop, or spend one more that may only answer
-    #[arg(
-        long,
-        global = true,
-        value_enum,
-        value_name = "stop|answer",
-        hide_possible_values = true
-    )]
-    pub on_limit: Option<OnLimit>,
-    /// How much chance there is in the replies
-    #[arg(long, global = true, value_name = "T", value_parser = temperature)]
-    pub temperature: Option<f64>,
-    /// The longest reply, in tokens
-    #[arg(long, global = true, value_name = "N")]
-    pub max_tokens: Option<u32>,
-    /// How long one model call may take [default: 10m]
-    #[arg(long, global = true, value_name = "D", value_parser = duration)]
-    pub timeout: Option<Duration>,
-    /// How long connecting may take [default: 10s]
-    #[arg(long, global = true, value_name = "D", value_parser = duration)]
-    pub connect_timeout: Option<Duration>,
-    /// How long the first byte of a reply may take [default: as --timeout]
-    #[arg(long, global = true, value_name = "D", value_parser = duration)]
-    pub first_byte_timeout: Option<Duration>,
-    /// How long a reply may be silent on its way [default: as --timeout]
-    #[arg(long, global = true, value_name = "D", value_parser = duration)]
-    pub idle_timeout: Option<Duration>,
-    /// How often a call that failed on the way is sent again [default: 2]
-    #[arg(long, global = true, value_name = "N")]
-    pub retries: Option<u32>,
-    /// Wait for whole replies
-    #[arg(long, global = true)]
-    pub no_stream: bool,
-}
-
-impl Options {
-    /// These, and where one was not given, that of `other`.
-    pub fn over(self, other: &Self) -> Self {
-        let Self {
-            model,
-            base_url,
-            engine,
-            ttl,
-            tools,
-            file,
-            system,
-            system_file,
-            json,
-            quiet,
-            trace,
-            color,
-            yes,
-            interactive,
-            stdin_wait,
-            strict_tools,
-            on_limit,
-            temperature,
-            max_tokens,
-            timeout,
-            connect_timeout,
-            first_byte_timeout,
-            idle_timeout,
-            retries,
-            no_stream,
-        } = other.clone();
-        Self {
-            model: self.model.or(model),
-            base_url: self.base_url.or(base_url),
-            engine: self.engine.or(engine),
-            ttl: self.ttl.or(ttl),
-            tools: self.tools.or(tools),
-            file: [file, self.file].concat(),
-            system: self.system.or(system),
-            system_file: self.system_file.or(system_file),
-            json: self.json || json,
-            quiet: self.quiet || quiet,
-            trace: self.trace.or(trace),
-            color: self.color.or(color),
-            yes: self.yes || yes,
-            interactive: self.interactive || interactive,
-            stdin_wait: self.stdin_wait.or(stdin_wait),
-            strict_tools: self.strict_tools || strict_tools,
-            on_limit: self.on_limit.or(on_limit),
-            temperature: self.temperature.or(temperature),
-            max_tokens: self.max_tokens.or(max_tokens),
-            timeout: self.timeout.or(timeout),
-            connect_timeout: self.connect_timeout.or(connect_timeout),
-            first_byte_timeout: self.first_byte_timeout.or(first_byte_timeout),
-            idle_timeout: self.idle_timeout.or(idle_timeout),
-            retries: self.retries.or(retries),
-            no_stream: self.no_stream || no_stream,
-        }
-    }
-}
-
-/// How to reason.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum EngineName {
-    /// Thought, action and observation as text.
-    #[default]
-    React,
-}
-
-/// How the trace looks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum Trace {
-    /// A line a thought, action and observation.
-    #[default]
-    Lines,
-    /// The spans as a tree, with durations and tokens.
-    Tree,
-}
-
-/// What to do when the model calls are used up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum OnLimit {
-    /// End without an answer.
-    #[default]
-    Stop,
-    /// Spend one more call, which may only answer.
-    Answer,
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    let duration = crate::duration::parse(text).filter(|duration| !duration.is_zero());
-    duration.ok_or_else(|| "a duration is written as 90s, 50ms or 2m".to_owned())
-}
-
-fn temperature(text: &str) -> Result<f64, String> {
-    let number = text
-        .parse()
-        .ok()
-        .filter(|number| (0.0..=2.0).contains(number));
-    number.ok_or_else(|| "a temperature is a number from 0 to 2".to_owned())
+/// What to do with the settings.
+#[derive(Debug, Subcommand)]
+pub enum ConfigAction {
+    /// Show them
+    Show,
+    /// Print where the settings file is
+    Path,
+    /// Open the settings file in $VISUAL or $EDITOR
+    Edit,
 }
 
 /// Arguments that cannot be understood, or that ask for help.

@@ -19,6 +19,19 @@ pub(crate) fn parse(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(number.parse::<f64>().ok()? * scale).ok()
 }
 
+/// A length of time as it would be written: in the largest unit of which it is a whole number.
+pub(crate) fn text(duration: Duration) -> String {
+    let millis = duration.as_millis();
+    let units = [(3_600_000, "h"), (60_000, "m"), (1000, "s")];
+    let unit = units
+        .iter()
+        .find(|(unit, _)| millis > 0 && millis.is_multiple_of(*unit));
+    unit.map_or_else(
+        || format!("{millis}ms"),
+        |(unit, name)| format!("{}{name}", millis / unit),
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -33,6 +46,9 @@ mod tests {
             ("0", 0),
         ] {
             assert_eq!(parse(text), Some(Duration::from_millis(millis)), "{text}");
+        }
+        for written in ["90s", "50ms", "2m", "1h", "1500ms", "0ms"] {
+            assert_eq!(parse(written).map(text).as_deref(), Some(written));
         }
         for wrong in ["", "s", "-1s", "1 day", "1e9", "99999999999999999999h"] {
             assert_eq!(parse(wrong), None, "{wrong}");

@@ -56,7 +56,7 @@ use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use agent::{Agent, Task};
-use cli::{Cli, Command, Trace};
+use cli::{Cli, Command, Options, Trace};
 use config::{Config, Layers};
 use error::{Error, Result};
 use input::{Input, LateInput};
@@ -72,24 +72,36 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return ExitCode::from(commands::usage(&error, Config::screen(Color::Auto))),
     };
-    let flag = options.color;
-    let layers = match Layers::read(options) {
-        Ok(layers) => layers,
-        Err(error) => {
-            let screen = Config::screen(flag.unwrap_or_default());
-            return ExitCode::from(report::tell(&error, &screen));
-        }
-    };
-    let options = layers.options();
+    let given = options.clone();
+    let layers = Layers::read(options);
+    let options = layers.as_ref().map_or(given, Layers::options);
     let screen = Config::screen(options.color.unwrap_or_default());
-    let outcome = match command {
-        None => query(Vec::new(), layers, screen),
-        Some(Command::Ask { query: words }) => query(words, layers, screen),
-        Some(Command::Tools { action }) => commands::tools(action, &options, screen),
-        Some(Command::Parse { finish_reason }) => commands::parse(&finish_reason, &options, screen),
-        Some(Command::Models) => commands::models(layers, screen),
-    };
+    let outcome = carry_out(command, layers, &options, screen);
     ExitCode::from(outcome.unwrap_or_else(|error| report::tell(&error, &screen)))
+}
+
+fn carry_out(
+    command: Option<Command>,
+    layers: Result<Layers>,
+    options: &Options,
+    screen: Screen,
+) -> Result<u8> {
+    match command {
+        // Of use above all when something about the settings is wrong.
+        Some(Command::Doctor) => commands::doctor::run(layers, options.json, screen),
+        Some(Command::Config { action }) => commands::settings::run(action, layers, screen),
+        None => query(Vec::new(), layers?, screen),
+        Some(Command::Ask { query: words }) => query(words, layers?, screen),
+        Some(Command::Tools { action }) => {
+            layers?;
+            commands::tools(action, options, screen)
+        }
+        Some(Command::Parse { finish_reason }) => {
+            layers?;
+            commands::parse(&finish_reason, options, screen)
+        }
+        Some(Command::Models) => commands::models(layers?, screen),
+    }
 }
 
 /// Asks once, or takes questions at a prompt when there is none and somebody is there.

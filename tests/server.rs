@@ -175,7 +175,7 @@ impl Server {
         server
     }
 
-    /// Answers GET requests with this path. Where a query is given, each of its parts must be in the request's;
+    /// Answers requests with this path that are no chat requests. Where a query is given, each of its parts must be in the request's;
     /// the first route that fits counts.
     pub(crate) fn route(self, path: &str, reply: Reply) -> Self {
         self.shared
@@ -324,14 +324,6 @@ fn fits(route: &str, address: &str) -> bool {
 }
 
 fn choose(shared: &Shared, request: &Request) -> Reply {
-    if request.method == "GET" {
-        let routes = shared.routes.lock().unwrap();
-        let found = routes.iter().find(|(route, _)| fits(route, &request.path));
-        return found.map_or_else(
-            || Reply::error(404, "no such page"),
-            |(_, reply)| reply.clone(),
-        );
-    }
     let calls = [
         "/chat/completions",
         "/messages",
@@ -339,8 +331,13 @@ fn choose(shared: &Shared, request: &Request) -> Reply {
         "enerateContent",
     ];
     let path = request.path.split('?').next().unwrap_or_default();
-    if !calls.iter().any(|call| path.ends_with(call)) {
-        return Reply::error(404, "not the chat endpoint");
+    if request.method == "GET" || !calls.iter().any(|call| path.ends_with(call)) {
+        let routes = shared.routes.lock().unwrap();
+        let found = routes.iter().find(|(route, _)| fits(route, &request.path));
+        return found.map_or_else(
+            || Reply::error(404, "no such page"),
+            |(_, reply)| reply.clone(),
+        );
     }
     if let Some(reply) = &shared.always {
         return reply.clone();

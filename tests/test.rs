@@ -361,6 +361,15 @@ impl Run {
     }
 
     #[track_caller]
+    pub(crate) fn stdout_lacks(self, text: &str) -> Self {
+        self.check(
+            !self.stdout.contains(text),
+            &format!("stdout lacks {text:?}"),
+        );
+        self
+    }
+
+    #[track_caller]
     pub(crate) fn err_has(self, text: &str) -> Self {
         self.check(self.stderr.contains(text), &format!("stderr has {text:?}"));
         self

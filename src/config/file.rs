@@ -29,7 +29,7 @@ use crate::tables::{self, Item, Read, known_keys, mistake, sub_table, text, valu
 const OTHERS: [&str; 4] = ["aliases", "providers", "api_key_cmd", "plain_http"];
 
 /// Everything that the file says.
-#[derive(Default)]
+#[derive(Default, Clone)]
 pub(crate) struct File {
     /// The flags in it.
     pub(crate) options: Options,

@@ -2,6 +2,8 @@
 //! environment or decides by flags.
 
 mod file;
+mod origin;
+mod places;
 
 use std::env;
 use std::fs;
@@ -25,6 +27,9 @@ use crate::llm::{self, Choice};
 use crate::tool::{Toolchain, manifest};
 use crate::ui::screen::{Color, Screen};
 use file::File;
+pub(crate) use origin::DEFAULT;
+use places::is_ordinary;
+pub(crate) use places::{Folders, ToolsFile, tools_file};
 
 /// The largest file that is given with a question.
 const FILE_LIMIT: u64 = 2 << 20;
@@ -34,6 +39,7 @@ const OLLAMA_WAIT: Duration = Duration::from_millis(300);
 const STDIN_WAIT: Duration = Duration::from_secs(10);
 
 /// What was given, before anything is made of it: flags over environment over the person's file.
+#[derive(Clone)]
 pub struct Layers {
     flags: Options,
     environment: Options,
@@ -56,9 +62,7 @@ impl Layers {
             ttl: ttl.transpose()?,
             ..Options::default()
         };
-        let path = Folders::find()
-            .config
-            .map(|folder| folder.join("config.toml"));
+        let path = Folders::find().settings();
         let file = match path.filter(|path| path.exists()) {
             Some(path) => file::load(&read_file(&path)?, &path.display().to_string())?,
             None => File::default(),
@@ -74,6 +78,17 @@ impl Layers {
     pub fn options(&self) -> Options {
         let own = self.environment.clone().over(&self.file.options);
         self.flags.clone().over(&own)
+    }
+
+    /// Other names for models.
+    pub(crate) fn aliases(&self) -> &[(String, String)] {
+        &self.file.aliases
+    }
+
+    /// The model that all this comes to, and why, if nobody named it.
+    pub(crate) fn choice(self) -> Result<(Choice, Option<String>)> {
+        let options = self.options();
+        Keys::read(self).resolve(options.model.as_deref(), &options)
     }
 
     /// The same where only the endpoint matters: no model has to be named there, and a provider's name
@@ -161,18 +176,13 @@ impl Config {
         let tools = tools(&options, &mut notices)?;
         let (model, why) = keys.resolve(options.model.as_deref(), &options)?;
         notices.extend(why.filter(|_| !options.quiet || matches!(model, Choice::Demo)));
+        if options.verbose {
+            let (file, count) = (tools_file(&options), tools.specs().count());
+            notices.push(format!("{count} tools from {file}"));
+            notices.extend(model.described(!options.no_stream));
+        }
         let ttl = options.ttl.unwrap_or(limits::Limits::default().ttl);
-        let defaults = llm::Options::default();
-        let llm = llm::Options {
-            temperature: options.temperature,
-            max_tokens: options.max_tokens,
-            stream: !options.no_stream,
-            timeout: options.timeout.unwrap_or(defaults.timeout),
-            retries: options.retries.unwrap_or(defaults.retries),
-            connect_timeout: options.connect_timeout.unwrap_or(defaults.connect_timeout),
-            first_byte_timeout: options.first_byte_timeout,
-            idle_timeout: options.idle_timeout,
-        };
+        let llm = llm_options(&options);
         let mut context = options.system.clone().unwrap_or_default();
         if let Some(path) = &options.system_file {
             context = format!("{context}\n{}", read_file(path)?);
@@ -242,6 +252,22 @@ impl Config {
     }
 }
 
+/// How the model is asked.
+pub(crate) fn llm_options(options: &Options) -> llm::Options {
+    let defaults = llm::Options::default();
+    llm::Options {
+        temperature: options.temperature,
+        max_tokens: options.max_tokens,
+        stream: !options.no_stream,
+        timeout: options.timeout.unwrap_or(defaults.timeout),
+        retries: options.retries.unwrap_or(defaults.retries),
+        connect_timeout: options.connect_timeout.unwrap_or(defaults.connect_timeout),
+        first_byte_timeout: options.first_byte_timeout,
+        idle_timeout: options.idle_timeout,
+        verbose: options.verbose,
+    }
+}
+
 /// A text that is given with the question, with a frame that says where it comes from.
 pub fn attachment(name: &str, content: &str) -> String {
     format!(
@@ -255,18 +281,15 @@ pub fn attachment(name: &str, content: &str) -> String {
 /// A `tools.toml` that merely lies in the working folder is somebody else's word: unless it is the
 /// built-in one, only its tools that compute are used.
 pub(crate) fn tools(options: &Options, notices: &mut Vec<String>) -> Result<Toolchain> {
-    if let Some(path) = &options.tools {
-        return Toolchain::new(manifest::load(
-            &read_file(path)?,
-            &path.display().to_string(),
-        )?);
-    }
-    if let Some(file) = project_file(Path::new("tools.toml")) {
-        let text = file?;
-        let tools = manifest::load(&text, "tools.toml")?;
-        if text == manifest::DEFAULT {
-            return Toolchain::new(tools);
+    let file = tools_file(options);
+    let text = match &file {
+        ToolsFile::Given(path) | ToolsFile::Project(path) | ToolsFile::Own(path) => {
+            read_file(path)?
         }
+        ToolsFile::BuiltIn => manifest::DEFAULT.to_owned(),
+    };
+    let tools = manifest::load(&text, &file.to_string())?;
+    if matches!(file, ToolsFile::Project(_)) && text != manifest::DEFAULT {
         let (pure, left_out) = manifest::only_pure(tools);
         notices.push(format!(
             "./tools.toml is not trusted: {} of its tools are used, which only compute, {left_out} are \
@@ -275,20 +298,7 @@ pub(crate) fn tools(options: &Options, notices: &mut Vec<String>) -> Result<Tool
         ));
         return Toolchain::new(pure);
     }
-    let own = Folders::find()
-        .config
-        .map(|folder| folder.join("tools.toml"));
-    Toolchain::new(match own.filter(|path| path.exists()) {
-        Some(path) => manifest::load(&read_file(&path)?, &path.display().to_string())?,
-        None => manifest::load(manifest::DEFAULT, "the built-in tools.toml")?,
-    })
-}
-
-/// A file that merely lies in the working folder: only an ordinary one is read.
-fn project_file(path: &Path) -> Option<Result<String>> {
-    fs::metadata(path)
-        .is_ok_and(|data| data.is_file())
-        .then(|| read_file(path))
+    Toolchain::new(tools)
 }
 
 fn read_file(path: &Path) -> Result<String> {
@@ -318,9 +328,9 @@ struct Keys {
 
 impl Keys {
     fn read(layers: Layers) -> Self {
-        let text = project_file(Path::new(".env"))
-            .and_then(|file| file.ok())
-            .unwrap_or_default();
+        let path = Some(Path::new(".env")).filter(|path| is_ordinary(path));
+        let text = path.and_then(|path| read_file(path).ok());
+        let text = text.unwrap_or_default();
         // A `$` would bring in any other variable of the environment.
         let keys = text
             .lines()
@@ -402,28 +412,9 @@ fn ollama(base_url: &str) -> Vec<String> {
     }
 }
 
-/// Where the person's own files are.
-struct Folders {
-    config: Option<PathBuf>,
-    state: Option<PathBuf>,
-}
-
-impl Folders {
-    fn find() -> Self {
-        let folder = |name: &str| {
-            env::var_os(name)
-                .map(PathBuf::from)
-                .filter(|path| path.is_absolute())
-        };
-        let home = || folder("HOME");
-        let place = |xdg: &str, default: &str| {
-            folder(xdg)
-                .or_else(|| Some(home()?.join(default)))
-                .map(|base| base.join("reagent"))
-        };
-        Self {
-            config: folder("REAGENT_CONFIG_DIR").or_else(|| place("XDG_CONFIG_HOME", ".config")),
-            state: place("XDG_STATE_HOME", ".local/state"),
-        }
-    }
+/// The editor that the person prefers, word by word.
+pub(crate) fn editor() -> Vec<String> {
+    let named = variable("VISUAL").or_else(|| variable("EDITOR"));
+    let words = named.unwrap_or_else(|| "vi".to_owned());
+    words.split_whitespace().map(str::to_owned).collect()
 }

@@ -12,6 +12,7 @@ pub mod provider;
 mod quirks;
 mod remote;
 pub mod resolve;
+mod window;
 pub mod wire;
 
 use std::ops::ControlFlow;
@@ -34,6 +35,11 @@ pub trait Llm {
     /// The models that can be asked where this one is.
     fn models(&self) -> Result<Vec<String>> {
         Ok(vec![self.name().to_owned()])
+    }
+
+    /// How many tokens it reads at once, if its endpoint says so.
+    fn window(&self) -> Option<u64> {
+        None
     }
 }
 
@@ -126,6 +132,8 @@ pub struct Options {
     pub idle_timeout: Option<Duration>,
     /// How many times a call that failed on the way is sent again.
     pub retries: u32,
+    /// Whether the listener is told of each request and response.
+    pub verbose: bool,
 }
 
 impl Default for Options {
@@ -139,6 +147,7 @@ impl Default for Options {
             first_byte_timeout: None,
             idle_timeout: None,
             retries: 2,
+            verbose: false,
         }
     }
 }
@@ -186,6 +195,26 @@ impl Choice {
             Self::Remote(endpoint) => &endpoint.name,
         }
     }
+
+    /// Where it is asked and who said so, in a line; nothing for one that is asked nowhere.
+    pub fn described(&self, stream: bool) -> Option<String> {
+        let Self::Remote(endpoint) = self else {
+            return None;
+        };
+        let Endpoint {
+            name,
+            base_url_from,
+            key_from,
+            ..
+        } = endpoint;
+        let key = key_from
+            .as_ref()
+            .map_or("no key".to_owned(), |from| format!("key from {from}"));
+        Some(format!(
+            "{name} at {}, from {base_url_from}; {key}",
+            endpoint.url(stream)
+        ))
+    }
 }
 
 /// Makes the model that was chosen. Nothing is sent yet.
@@ -196,4 +225,9 @@ pub fn connect(choice: &Choice, options: &Options) -> Box<dyn Llm> {
             Box::new(remote::Remote::new(endpoint.clone(), options.clone()))
         }
     }
+}
+
+/// The size of a text in tokens, about: four bytes each, which is less than most texts have.
+pub(crate) fn about(text: &str) -> u64 {
+    text.len() as u64 / 4
 }

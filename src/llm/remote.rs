@@ -15,7 +15,7 @@ use super::draft::{Draft, TEXT_LIMIT, written_out};
 use super::http::{BODY_LIMIT, Client, Response, Trouble};
 use super::quirks::Quirks;
 use super::wire::{Framing, Settings, Wire, Written, sse};
-use super::{Endpoint, Finish, Listener, Llm, Options, Reply, Request};
+use super::{Endpoint, Finish, Listener, Llm, Options, Reply, Request, about, window};
 use crate::error::{Class, Error, Result};
 use crate::interrupt;
 use crate::json;
@@ -27,6 +27,10 @@ const STREAM_LIMIT: u64 = 64 << 20;
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// How long listing the models may take, to help with an unknown one.
 const LISTING: Duration = Duration::from_secs(5);
+/// A conversation of fewer tokens is sent to any server unasked.
+const SMALL: u64 = 3000;
+/// Room for a reply, in tokens.
+const ROOM: u64 = 256;
 
 /// A model behind an endpoint.
 pub(crate) struct Remote {
@@ -35,6 +39,8 @@ pub(crate) struct Remote {
     client: Client,
     written: Written,
     quirks: Quirks,
+    /// How much the model reads at once, once it has been asked for.
+    window: Option<Option<u64>>,
 }
 
 impl Remote {
@@ -47,6 +53,7 @@ impl Remote {
             client,
             written: Written::default(),
             quirks: Quirks::default(),
+            window: None,
         }
     }
 
@@ -66,12 +73,25 @@ impl Remote {
         };
         let messages = self.quirks.shape(request.messages, wire.alternates());
         let body = self.written.body(wire, &messages, &settings);
+        let size = messages.iter().map(|message| about(&message.content)).sum();
+        self.fits(size)?;
         let url = self.endpoint.url(self.options.stream);
         let (mut attempt, mut hollow) = (0, false);
         loop {
             let begun = Instant::now();
             let reply = self.client.send(&url, Some(&body), until);
-            let mut trouble = match reply.and_then(|response| self.read(response, listener)) {
+            let reply = reply.and_then(|response| self.read(response, listener));
+            if self.options.verbose {
+                let came = reply
+                    .as_ref()
+                    .map_or_else(|trouble| &trouble.message, |reply| &reply.text);
+                listener.note(&format!(
+                    "{} bytes to {url}; after {:?}: {came}",
+                    body.len(),
+                    begun.elapsed()
+                ));
+            }
+            let mut trouble = match reply {
                 Ok(reply) => return Ok(reply),
                 Err(trouble) => trouble,
             };
@@ -99,6 +119,26 @@ impl Remote {
             if interrupt::sleep(wait).is_err() {
                 return Err(trouble);
             }
+        }
+    }
+
+    /// A server that cuts what is too long for it cuts the instructions first: so it is asked how much
+    /// it reads before it is sent much.
+    fn fits(&mut self, size: u64) -> std::result::Result<(), Trouble> {
+        if size < SMALL || !window::is_cut_silently(&self.endpoint) {
+            return Ok(());
+        }
+        let ask = || window::ask(&self.client, &self.endpoint);
+        match *self.window.get_or_insert_with(ask) {
+            Some(window) if size + ROOM > window => {
+                let message = format!(
+                    "the conversation has at least {size} tokens, but the context window of the server is {window}"
+                );
+                Err(self.client.trouble(Class::Context, message).last().hint(
+                    "ask with less data, or give the server more context (OLLAMA_CONTEXT_LENGTH=16384, or in the settings of LM Studio)",
+                ))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -434,6 +474,10 @@ impl Llm for Remote {
     fn models(&self) -> Result<Vec<String>> {
         self.list(self.options.timeout)
             .map_err(|trouble| self.client.error(trouble))
+    }
+
+    fn window(&self) -> Option<u64> {
+        window::ask(&self.client, &self.endpoint)
     }
 }
 

@@ -23,7 +23,8 @@ pub struct Stream {
 }
 
 /// When colours are wanted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Color {
     /// On a terminal, unless the environment says otherwise.
     #[default]

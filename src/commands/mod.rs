@@ -1,4 +1,8 @@
-//! The commands that are no question: usage errors, `tools`, `parse`.
+//! The commands that are no question: usage errors, `tools`, `models`, `parse`, and in files of their own
+//! `config` and `doctor`.
+
+pub(crate) mod doctor;
+pub(crate) mod settings;
 
 use std::io::{self, Read};
 
