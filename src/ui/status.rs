@@ -112,7 +112,8 @@ fn tick() {
             text += &format!(", {tokens} tokens so far");
         }
         // A line that wraps could not be taken away.
-        let width = tcgetwinsize(io::stderr()).map_or(80, |size| usize::from(size.ws_col));
+        let width = tcgetwinsize(io::stderr()).map_or(0, |size| usize::from(size.ws_col));
+        let width = if width == 0 { 80 } else { width };
         let text: String = text.chars().take(width.saturating_sub(1)).collect();
         let text = line.style.style(text);
         let _ = io::stderr().write_all(format!("\r\x1b[K{text}").as_bytes());
