@@ -202,7 +202,7 @@ fn recorded(bodies: &[Value], streamed: bool, question: &str) -> (Run, Server) {
 #[test]
 fn the_recorded_basic_question_gives_its_recorded_answer() {
     let bodies = cassette(include_str!(
-        "data/agent-openai-answers-a-basic-question.json"
+        "data/cassettes/agent-openai-answers-a-basic-question.json"
     ));
     for streamed in [true, false] {
         let (run, _server) = recorded(&bodies, streamed, "What is the capital of Japan");
@@ -222,7 +222,7 @@ fn the_recorded_basic_question_gives_its_recorded_answer() {
 #[test]
 fn the_recorded_tool_questions_give_their_recorded_answers() {
     let bodies = cassette(include_str!(
-        "data/agent-openai-answers-a-question-with-a-tool.json"
+        "data/cassettes/agent-openai-answers-a-question-with-a-tool.json"
     ));
     let rows = [
         (

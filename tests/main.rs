@@ -12,6 +12,7 @@ mod terminal;
 mod test;
 
 mod answer;
+mod cassettes;
 mod cli;
 mod defects_regent;
 mod defects_runtime;
