@@ -8,6 +8,7 @@
 
 mod reply;
 mod server;
+mod service;
 mod terminal;
 mod test;
 
@@ -34,3 +35,4 @@ mod status;
 mod tools;
 mod trace;
 mod web;
+mod wires;

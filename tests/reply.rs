@@ -4,9 +4,11 @@ use std::io::{self, Write};
 use std::thread;
 use std::time::Duration;
 
+use reagent::llm::wire::Wire;
 use serde_json::{Value, json};
 
 use crate::server::Request;
+use crate::service;
 
 /// One scripted reply.
 #[derive(Clone)]
@@ -19,12 +21,14 @@ pub(crate) struct Reply {
 
 #[derive(Clone)]
 enum Body {
-    /// A chat completion: plain JSON or a stream, as the request asks.
+    /// A reply: one body or a stream, as the request asks.
     Chat { text: String, finish: &'static str },
-    /// A chat completion whose stream or body breaks off after the text.
+    /// A reply whose stream or body breaks off after the text.
     Cut(String),
-    /// A chat completion of the text and then this many bytes of filling.
+    /// A reply of the text and then this many bytes of filling.
     Long { text: String, bytes: usize },
+    /// An error with this message.
+    Error(String),
     /// These bytes, as this type.
     Bytes { kind: String, bytes: Vec<u8> },
     /// `{"value": "xxx…"}` with this many bytes of filling.
@@ -79,13 +83,9 @@ impl Reply {
         Reply::new(Body::LongJson(bytes))
     }
 
-    /// An error in the shape that OpenAI gives it.
+    /// An error in the shape that the service gives it.
     pub(crate) fn error(status: u16, message: &str) -> Self {
-        let body = json!({"error": {"message": message, "type": "some_error", "code": null}});
-        Reply {
-            status,
-            ..Reply::json(&body)
-        }
+        Reply::new(Body::Error(message.to_owned())).status(status)
     }
 
     pub(crate) fn page(status: u16, html: &str) -> Self {
@@ -122,70 +122,69 @@ impl Reply {
         self
     }
 
-    /// Waits and answers.
+    /// Waits and answers, in the format that the request is in.
     pub(crate) fn send(&self, out: &mut impl Write, request: &Request) -> io::Result<Next> {
         thread::sleep(self.delay);
-        let streamed = request.body["stream"] == true;
+        let (wire, streamed) = (service::wire(request), service::streams(request));
         match &self.body {
             Body::HangUp => return Ok(Next::Close),
             Body::Bytes { kind, bytes } => whole(out, self, kind, bytes)?,
+            Body::Error(message) => {
+                let body = service::error(wire, self.status, message).to_string();
+                whole(out, self, "application/json", body.as_bytes())?;
+            }
             Body::LongJson(size) => {
-                head(out, self, "application/json", "transfer-encoding: chunked")?;
+                chunked(out, self, "application/json")?;
                 chunk(out, br#"{"value": ""#)?;
-                fill(out, *size, |filling| filling.to_vec())?;
+                fill(out, *size, str::to_owned)?;
                 chunk(out, br#""}"#)?;
                 chunk(out, b"")?;
             }
             Body::Chat { text, finish } if streamed => {
-                head(out, self, "text/event-stream", "transfer-encoding: chunked")?;
-                deltas(out, text)?;
-                let last = json!({"index": 0, "delta": {}, "finish_reason": finish});
-                event(out, &json!({"choices": [last]}))?;
-                if request.body["stream_options"]["include_usage"] == true {
-                    event(out, &json!({"choices": [], "usage": usage(text)}))?;
+                deltas(out, self, wire, text)?;
+                let usage = request.body["stream_options"]["include_usage"] == true;
+                for frame in service::end(wire, text, finish, usage) {
+                    chunk(out, frame.as_bytes())?;
                 }
-                chunk(out, b"data: [DONE]\n\n")?;
                 chunk(out, b"")?;
             }
             Body::Chat { text, finish } => {
-                let body = completion(text, finish).to_string();
-                whole(out, self, "application/json", body.as_bytes())?;
+                let body = service::whole(wire, text, finish).to_string();
+                if wire == Wire::Gemini {
+                    // Google sends also a whole body in chunks.
+                    chunked(out, self, "application/json; charset=UTF-8")?;
+                    chunk(out, body.as_bytes())?;
+                    chunk(out, b"")?;
+                } else {
+                    whole(out, self, "application/json", body.as_bytes())?;
+                }
             }
             Body::Cut(text) if streamed => {
-                head(out, self, "text/event-stream", "transfer-encoding: chunked")?;
-                deltas(out, text)?;
+                deltas(out, self, wire, text)?;
                 return Ok(Next::Close);
             }
             Body::Cut(text) => {
-                let body = completion(text, "stop").to_string();
-                head(
-                    out,
-                    self,
-                    "application/json",
-                    &format!("content-length: {}", body.len()),
-                )?;
+                let body = service::whole(wire, text, "stop").to_string();
+                let framing = format!("content-length: {}", body.len());
+                head(out, self, "application/json", &framing)?;
                 // The cut is behind the text, so that a reader that repairs JSON would find something to believe.
-                let end = body.find("finish_reason").unwrap_or(body.len() / 2);
-                out.write_all(&body.as_bytes()[..end])?;
+                out.write_all(&body.as_bytes()[..end_of(&body, text) + 1])?;
                 return Ok(Next::Close);
             }
             Body::Long { text, bytes } if streamed => {
-                head(out, self, "text/event-stream", "transfer-encoding: chunked")?;
-                deltas(out, text)?;
-                fill(out, *bytes, |filling| {
-                    let filling = String::from_utf8_lossy(filling);
-                    data(&json!({"choices": [{"index": 0, "delta": {"content": filling}}]}))
-                })?;
-                chunk(out, b"data: [DONE]\n\n")?;
+                deltas(out, self, wire, text)?;
+                fill(out, *bytes, |filling| service::piece(wire, filling))?;
+                for frame in service::end(wire, text, "stop", false) {
+                    chunk(out, frame.as_bytes())?;
+                }
                 chunk(out, b"")?;
             }
             Body::Long { text, bytes } => {
-                head(out, self, "application/json", "transfer-encoding: chunked")?;
-                let body = completion(text, "stop").to_string();
-                let quoted = json!(text).to_string();
-                let end = body.find(&quoted).expect("the text is in the body") + quoted.len() - 1;
+                chunked(out, self, "application/json")?;
+                let body = service::whole(wire, text, "stop").to_string();
+                let end = end_of(&body, text);
                 chunk(out, &body.as_bytes()[..end])?;
-                fill(out, *bytes, |filling| filling.to_vec())?;
+                fill(out, *bytes, str::to_owned)?;
                 chunk(out, &body.as_bytes()[end..])?;
                 chunk(out, b"")?;
             }
@@ -213,49 +212,27 @@ pub(crate) enum Next {
     Close,
 }
 
-fn completion(text: &str, finish: &str) -> Value {
-    json!({
-        "id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "scripted",
-        "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": finish}],
-        "usage": usage(text),
-    })
+/// A stream up to the end of the text.
+fn deltas(out: &mut impl Write, reply: &Reply, wire: Wire, text: &str) -> io::Result<()> {
+    chunked(out, reply, service::kind(wire))?;
+    let mut frames = service::begin(wire);
+    frames.extend(service::pieces(wire, text));
+    frames
+        .iter()
+        .try_for_each(|frame| chunk(out, frame.as_bytes()))
 }
 
-fn usage(text: &str) -> Value {
-    let output = text.split_whitespace().count();
-    json!({"prompt_tokens": 100, "completion_tokens": output, "total_tokens": 100 + output})
+/// Where the text ends in a body, before the quotation mark.
+fn end_of(body: &str, text: &str) -> usize {
+    let quoted = json!(text).to_string();
+    body.find(&quoted).expect("the text is in the body") + quoted.len() - 1
 }
 
-/// The text in pieces, so that markers and characters arrive split.
-fn deltas(out: &mut impl Write, text: &str) -> io::Result<()> {
-    event(
-        out,
-        &json!({"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]}),
-    )?;
-    let letters: Vec<char> = text.chars().collect();
-    for piece in letters.chunks(5.max(letters.len() / 100)) {
-        let piece: String = piece.iter().collect();
-        event(
-            out,
-            &json!({"choices": [{"index": 0, "delta": {"content": piece}, "finish_reason": null}]}),
-        )?;
-    }
-    Ok(())
-}
-
-fn event(out: &mut impl Write, value: &Value) -> io::Result<()> {
-    chunk(out, &data(value))
-}
-
-fn data(value: &Value) -> Vec<u8> {
-    format!("data: {value}\n\n").into_bytes()
-}
-
-fn fill(out: &mut impl Write, size: usize, frame: impl Fn(&[u8]) -> Vec<u8>) -> io::Result<()> {
+fn fill(out: &mut impl Write, size: usize, frame: impl Fn(&str) -> String) -> io::Result<()> {
     let filling = "words ".repeat(4096);
-    let frame = frame(filling.as_bytes());
+    let frame = frame(&filling);
     for _ in 0..size.div_ceil(filling.len()) {
-        chunk(out, &frame)?;
+        chunk(out, frame.as_bytes())?;
     }
     Ok(())
 }
@@ -263,6 +240,10 @@ fn fill(out: &mut impl Write, size: usize, frame: impl Fn(&[u8]) -> Vec<u8>) -> 
 fn whole(out: &mut impl Write, reply: &Reply, kind: &str, body: &[u8]) -> io::Result<()> {
     head(out, reply, kind, &format!("content-length: {}", body.len()))?;
     out.write_all(body)
+}
+
+fn chunked(out: &mut impl Write, reply: &Reply, kind: &str) -> io::Result<()> {
+    head(out, reply, kind, "transfer-encoding: chunked")
 }
 
 fn head(out: &mut impl Write, reply: &Reply, kind: &str, framing: &str) -> io::Result<()> {
