@@ -270,7 +270,7 @@ impl Remote {
             Framing::Events => sse::events(reader, take),
             Framing::Lines => sse::lines(reader, take),
         };
-        let whole = done || draft.reason.is_some();
+        let whole = done || draft.reason.is_some() && wire.ends_by_reason();
         match (trouble, read) {
             (Some(trouble), _) => return Err(trouble),
             (None, Err(error)) if !whole => return Err(self.client.broken(error)),

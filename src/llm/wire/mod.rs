@@ -162,6 +162,11 @@ impl Wire {
         }
     }
 
+    /// Whether a stream may end with the reason why the reply did; the others mark its end.
+    pub(crate) fn ends_by_reason(self) -> bool {
+        matches!(self, Self::OpenAi | Self::Gemini)
+    }
+
     /// Whether neighbouring turns of one role have to be put together.
     pub(crate) fn alternates(self) -> bool {
         matches!(self, Self::Anthropic | Self::Gemini)
