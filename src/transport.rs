@@ -6,8 +6,8 @@ use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::AsFd;
-use std::sync::Mutex;
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
@@ -27,17 +27,39 @@ use crate::interrupt;
 
 /// How long a name stands for the addresses that it was found to have.
 const KNOWN: Duration = Duration::from_secs(60);
+/// How long the rest of a response is waited for when no more of it is wanted.
+const REST: Duration = Duration::from_secs(1);
 /// How often a wait for a name looks whether it was interrupted.
 const SLICE: Duration = Duration::from_millis(25);
 
 /// How long connecting may take, and how long a server may be silent.
-#[derive(Debug, Default, Clone, Copy)]
+#[derive(Debug, Default, Clone)]
 pub(crate) struct Patience {
     pub(crate) connect: Option<Duration>,
     /// From a request to the first byte of the response.
     pub(crate) first_byte: Option<Duration>,
     /// From one byte to the next.
     pub(crate) idle: Option<Duration>,
+    /// Ends all patience with the response under way.
+    pub(crate) enough: Enough,
+}
+
+/// Says that no more of a response is wanted. Its rest may still come, so that the connection can be
+/// used again; but a server that never ends it keeps nobody waiting.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Enough(Arc<Mutex<Option<Instant>>>);
+
+impl Enough {
+    pub(crate) fn say(&self) {
+        self.until().get_or_insert_with(|| Instant::now() + REST);
+    }
+
+    /// When the response is given up.
+    fn until(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.0
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
 }
 
 /// An agent that keeps one connection alive per endpoint, follows no redirect and hands out every
@@ -122,7 +144,7 @@ impl<In: Transport> Connector<In> for Polled {
                     return Ok(Some(Either::B(Connection {
                         stream,
                         buffers,
-                        patience: self.patience,
+                        patience: self.patience.clone(),
                         heard: false,
                     })));
                 }
@@ -191,6 +213,7 @@ impl Transport for Connection {
         let timeout = timeout.for_write();
         let until = timeout.not_zero().map(|left| Instant::now() + *left);
         self.heard = false;
+        *self.patience.enough.until() = None;
         let mut sent = 0;
         while sent < amount {
             let output = &self.buffers.output()[sent..amount];
@@ -221,6 +244,8 @@ impl Transport for Connection {
             (left, _) => (left, timeout.reason),
         };
         let until = left.map(|left| Instant::now() + left);
+        let enough = *self.patience.enough.until();
+        let until = until.into_iter().chain(enough).min();
         loop {
             let input = self.buffers.input_append_buf();
             match (&self.stream).read(input) {

@@ -17,7 +17,7 @@ use crate::error::{Class, Error};
 use crate::interrupt;
 use crate::json;
 use crate::secret::{Secret, scrub};
-use crate::transport::{self, Patience};
+use crate::transport::{self, Enough, Patience};
 
 /// The largest body that is read whole.
 pub(crate) const BODY_LIMIT: u64 = 4 << 20;
@@ -31,6 +31,8 @@ pub(crate) struct Client {
     call: String,
     wire: Wire,
     key: Option<Secret>,
+    /// To be told when no more of a response is wanted.
+    pub(crate) enough: Enough,
 }
 
 /// A response whose status has been looked at and whose body has not.
@@ -103,10 +105,12 @@ impl Trouble {
 impl Client {
     /// A client for this endpoint. Nothing is sent yet.
     pub(crate) fn new(endpoint: &Endpoint, options: &Options) -> Self {
+        let enough = Enough::default();
         let patience = Patience {
             connect: Some(options.connect_timeout.min(options.timeout)),
             first_byte: options.first_byte_timeout,
             idle: options.idle_timeout,
+            enough: enough.clone(),
         };
         Self {
             agent: transport::agent(
@@ -117,6 +121,7 @@ impl Client {
             call: endpoint.url(false),
             wire: endpoint.wire,
             key: endpoint.key.clone(),
+            enough,
         }
     }
 

@@ -231,12 +231,14 @@ impl Remote {
     ) -> std::result::Result<Draft, Trouble> {
         let wire = self.endpoint.wire;
         let mut draft = Draft::default();
+        let ended = |draft: &Draft| draft.over || draft.reason.is_some() && wire.ends_by_reason();
         let (mut done, mut heard) = (false, 0);
         let mut trouble = None;
         let take = |data: &str| {
             // Read on to the end of the body: a connection with a rest in it cannot be used again.
             if done || data.trim() == "[DONE]" {
                 done = true;
+                self.client.enough.say();
                 return ControlFlow::Continue(());
             }
             let Ok(piece) = json::parse(data.as_bytes()) else {
@@ -251,6 +253,9 @@ impl Remote {
             }
             draft.add(said);
             done |= draft.over;
+            if ended(&draft) {
+                self.client.enough.say();
+            }
             if draft.text.len() > TEXT_LIMIT {
                 draft.reason = Some("length".to_owned());
                 done = true;
@@ -270,7 +275,7 @@ impl Remote {
             Framing::Events => sse::events(reader, take),
             Framing::Lines => sse::lines(reader, take),
         };
-        let whole = done || draft.reason.is_some() && wire.ends_by_reason();
+        let whole = done || ended(&draft);
         match (trouble, read) {
             (Some(trouble), _) => return Err(trouble),
             (None, Err(error)) if !whole => return Err(self.client.broken(error)),
