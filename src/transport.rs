@@ -71,6 +71,9 @@ pub(crate) fn agent(patience: Patience, tls: bool, proxy: bool) -> Agent {
         .http_status_as_error(false)
         .max_redirects(0)
         .max_redirects_will_error(false)
+        // Zeroed for every connection; the head of a response has to fit.
+        .input_buffer_size(64 << 10)
+        .output_buffer_size(16 << 10)
         .user_agent(concat!(
             "reagent/",
             env!("CARGO_PKG_VERSION"),
