@@ -21,6 +21,7 @@ mod defects_tinyreact;
 mod doctor;
 mod endpoints;
 mod errors;
+mod faults;
 mod floors;
 mod keys;
 mod models;

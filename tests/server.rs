@@ -271,7 +271,8 @@ fn converse(shared: &Shared, stream: TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-fn read(reader: &mut impl BufRead) -> io::Result<Option<Request>> {
+/// Reads a request; none where the client has left.
+pub(crate) fn read(reader: &mut impl BufRead) -> io::Result<Option<Request>> {
     let mut line = String::new();
     // A client that closes an idle connection, in whatever way, has said all it wanted.
     if !matches!(reader.read_line(&mut line), Ok(1..)) {
