@@ -333,5 +333,7 @@ fn ollama_keeps_the_whole_of_a_long_conversation() {
         .stdin(words)
         .run()
         .success();
-    assert_eq!(server.request(0).body["options"]["num_ctx"], 32768);
+    let sent = server.requests();
+    let sent = sent.iter().find(|request| request.path == "/api/chat");
+    assert_eq!(sent.unwrap().body["options"]["num_ctx"], 32768);
 }
