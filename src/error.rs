@@ -94,6 +94,8 @@ pub enum Class {
     Auth,
     /// The request was not accepted.
     BadRequest,
+    /// Functions were offered, and the endpoint or the model takes none.
+    Functions,
     /// There is no such model, or nothing at this address.
     NotFound,
     /// The conversation is longer than the model can read.

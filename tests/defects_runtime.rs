@@ -21,8 +21,9 @@ use std::time::Duration;
 use reagent::agent::Agent;
 use reagent::engine::cycle::Loop;
 use reagent::engine::limits::Limits;
-use reagent::engine::planner::react::{PROMPT, React, Style};
-use reagent::engine::policy::{ByTool, Decision, Policy, Verdict};
+use reagent::engine::planner::Style;
+use reagent::engine::planner::react::{PROMPT, React};
+use reagent::engine::policy::{ByTool, Circumstances, Decision, Policy, Verdict};
 use reagent::engine::{Engine, Step};
 use reagent::error::{Class, Error, Result};
 use reagent::llm::{Finish, Listener, Llm, Reply, Request};
@@ -50,6 +51,7 @@ impl Llm for Scripted {
         let _ = listener.hear(&text);
         Ok(Reply {
             text,
+            calls: Vec::new(),
             usage: Usage::default(),
             finish: Finish::Stop,
         })
@@ -96,6 +98,7 @@ pub(crate) fn tool(
         example: None,
         params: params.collect(),
         effect: Effect::Pure,
+        ends: false,
         approval: Approval::Allow,
         timeout: Duration::from_secs(5),
         max_output: 8192,
@@ -370,7 +373,7 @@ fn every_run_ends_once_and_says_how_whatever_came_of_it() {
 struct Forbids(&'static str);
 
 impl Policy for Forbids {
-    fn judge(&self, decision: &Decision) -> Verdict {
+    fn judge(&self, decision: &Decision, _: &Circumstances) -> Verdict {
         match decision {
             Decision::Finish(answer) if answer.text != self.0 => Verdict::Allow,
             _ => Verdict::Deny("the rules of the house".to_owned()),
@@ -417,7 +420,14 @@ fn what_a_policy_forbids_is_not_run_but_recorded_and_told() {
 #[test]
 fn an_answer_passes_the_policy_too() {
     let calls = Rc::new(Cell::new(0));
-    let mut agent = forbidding(&["Answer: the secret"], &calls, "the secret");
+    // The model is told, and may answer otherwise; not for ever.
+    let mut agent = forbidding(
+        &["Answer: the secret", "Answer: something else"],
+        &calls,
+        "the secret",
+    );
+    assert_eq!(agent.run("q").unwrap().text, "something else");
+    let mut agent = forbidding(&["Answer: the secret"; 3], &calls, "the secret");
     let error = agent.run("q").unwrap_err();
     assert!(matches!(error, Error::PolicyViolation(_)), "{error:?}");
     assert_eq!(error.exit_code(), 4);

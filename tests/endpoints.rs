@@ -107,6 +107,7 @@ fn outcome(row: &Value) -> Value {
     let request = Request {
         messages: &messages,
         stop: &["\nObservation"],
+        ..Request::default()
     };
     let begun = Instant::now();
     let reply = model.ask(&request, &mut heard);

@@ -175,6 +175,7 @@ fn ask(client: &mut dyn Llm) -> Result<llm::Reply> {
     let request = llm::Request {
         messages: &messages,
         stop: &["\nObservation"],
+        ..llm::Request::default()
     };
     client.ask(&request, &mut Deaf)
 }

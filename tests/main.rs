@@ -20,6 +20,7 @@ mod defects_runtime;
 mod defects_tinyreact;
 mod doctor;
 mod endpoints;
+mod engines;
 mod errors;
 mod faults;
 mod floors;

@@ -23,6 +23,11 @@ pub(crate) struct Reply {
 enum Body {
     /// A reply: one body or a stream, as the request asks.
     Chat { text: String, finish: &'static str },
+    /// A reply that calls functions in the service's own form: names and arguments as JSON.
+    Calls {
+        text: String,
+        calls: Vec<(String, String)>,
+    },
     /// A reply whose stream or body breaks off after the text.
     Cut(String),
     /// A reply of the text and then this many bytes of filling.
@@ -62,6 +67,23 @@ impl Reply {
             text,
             finish: "length",
         })
+    }
+
+    /// Some text, and calls of functions with their arguments.
+    pub(crate) fn calls(text: &str, calls: &[(&str, Value)]) -> Self {
+        let calls = calls.iter();
+        Reply::new(Body::Calls {
+            text: text.to_owned(),
+            calls: calls
+                .map(|(name, args)| ((*name).to_owned(), args.to_string()))
+                .collect(),
+        })
+    }
+
+    /// A call of a function with arguments that are as they are.
+    pub(crate) fn raw_call(name: &str, args: &str) -> Self {
+        let (text, calls) = (String::new(), vec![(name.to_owned(), args.to_owned())]);
+        Reply::new(Body::Calls { text, calls })
     }
 
     /// A body that ends in the middle, without saying so.
@@ -158,6 +180,17 @@ impl Reply {
                 } else {
                     whole(out, self, "application/json", body.as_bytes())?;
                 }
+            }
+            Body::Calls { text, calls } if streamed => {
+                chunked(out, self, service::kind(wire))?;
+                for frame in service::called(wire, text, calls) {
+                    chunk(out, frame.as_bytes())?;
+                }
+                chunk(out, b"")?;
+            }
+            Body::Calls { text, calls } => {
+                let body = service::calling(wire, text, calls).to_string();
+                whole(out, self, "application/json", body.as_bytes())?;
             }
             Body::Cut(text) if streamed => {
                 deltas(out, self, wire, text)?;

@@ -187,6 +187,103 @@ pub(crate) fn end(wire: Wire, text: &str, finish: &str, usage: bool) -> Vec<Stri
     }
 }
 
+fn object(args: &str) -> Value {
+    serde_json::from_str(args).unwrap_or_else(|_| json!({}))
+}
+
+/// A reply with calls in one body. Ids count from 1.
+pub(crate) fn calling(wire: Wire, text: &str, calls: &[(String, String)]) -> Value {
+    let mut body = whole(wire, text, "stop");
+    let numbered = calls.iter().enumerate();
+    match wire {
+        Wire::OpenAi => {
+            let call = |(at, (name, args)): (usize, &(String, String))| {
+                json!({"id": format!("call_{}", at + 1), "type": "function",
+                    "function": {"name": name, "arguments": args}})
+            };
+            let choice = &mut body["choices"][0];
+            choice["finish_reason"] = json!("tool_calls");
+            choice["message"]["content"] = if text.is_empty() {
+                Value::Null
+            } else {
+                json!(text)
+            };
+            choice["message"]["tool_calls"] = numbered.map(call).collect();
+        }
+        Wire::Anthropic => {
+            let call = |(at, (name, args)): (usize, &(String, String))| json!({"type": "tool_use", "id": format!("toolu_{}", at + 1), "name": name, "input": object(args)});
+            let said = (!text.is_empty()).then(|| json!({"type": "text", "text": text}));
+            body["stop_reason"] = json!("tool_use");
+            body["content"] = said.into_iter().chain(numbered.map(call)).collect();
+        }
+        Wire::Gemini => {
+            let call = |(name, args): &(String, String)| json!({"functionCall": {"name": name, "args": object(args)}});
+            let said = (!text.is_empty()).then(|| json!({"text": text}));
+            body["candidates"][0]["content"]["parts"] =
+                said.into_iter().chain(calls.iter().map(call)).collect();
+        }
+        Wire::Ollama => {
+            let call = |(name, args): &(String, String)| json!({"function": {"name": name, "arguments": object(args)}});
+            body["message"]["tool_calls"] = calls.iter().map(call).collect();
+        }
+    }
+    body
+}
+
+/// The same as the pieces of a stream; arguments come in halves where the service sends them so.
+pub(crate) fn called(wire: Wire, text: &str, calls: &[(String, String)]) -> Vec<String> {
+    let mut frames = Vec::new();
+    match wire {
+        Wire::OpenAi => {
+            frames.extend(begin(wire));
+            frames.extend(pieces(wire, text));
+            let mut delta = |call: Value| {
+                let delta = json!({"tool_calls": [call]});
+                frames.push(data(
+                    &json!({"choices": [{"index": 0, "delta": delta, "finish_reason": null}]}),
+                ));
+            };
+            for (at, (name, args)) in calls.iter().enumerate() {
+                let half = args.floor_char_boundary(args.len() / 2);
+                delta(
+                    json!({"index": at, "id": format!("call_{}", at + 1), "type": "function",
+                    "function": {"name": name, "arguments": ""}}),
+                );
+                delta(json!({"index": at, "function": {"arguments": args[..half]}}));
+                delta(json!({"index": at, "function": {"arguments": args[half..]}}));
+            }
+            frames.extend(end(wire, text, "tool_calls", true));
+        }
+        Wire::Anthropic => {
+            frames.extend(begin(wire));
+            frames.extend(pieces(wire, text));
+            for (at, (name, args)) in calls.iter().enumerate() {
+                let half = args.floor_char_boundary(args.len() / 2);
+                let block = json!({"type": "tool_use", "id": format!("toolu_{}", at + 1), "name": name, "input": {}});
+                frames.push(event(&json!({"type": "content_block_start", "index": at + 1, "content_block": block})));
+                for part in [&args[..half], &args[half..]] {
+                    let delta = json!({"type": "input_json_delta", "partial_json": part});
+                    frames.push(event(
+                        &json!({"type": "content_block_delta", "index": at + 1, "delta": delta}),
+                    ));
+                }
+                frames.push(event(
+                    &json!({"type": "content_block_stop", "index": at + 1}),
+                ));
+            }
+            frames.extend(end(wire, text, "tool_use", true));
+        }
+        Wire::Gemini => frames.push(lines(&calling(wire, text, calls))),
+        Wire::Ollama => {
+            let mut first = calling(wire, text, calls);
+            first["done"] = json!(false);
+            frames.push(format!("{first}\n"));
+            frames.extend(end(wire, text, "stop", true));
+        }
+    }
+    frames
+}
+
 /// An error.
 pub(crate) fn error(wire: Wire, status: u16, message: &str) -> Value {
     match wire {

@@ -24,7 +24,7 @@ pub struct Options {
         long,
         global = true,
         value_enum,
-        value_name = "react",
+        value_name = "react|native|plan",
         hide_possible_values = true
     )]
     pub engine: Option<EngineName>,
@@ -217,6 +217,10 @@ pub enum EngineName {
     /// Thought, action and observation as text.
     #[default]
     React,
+    /// Functions, called in the endpoint's own form.
+    Native,
+    /// Decisions as JSON objects, with a confidence.
+    Plan,
 }
 
 /// How the trace looks.

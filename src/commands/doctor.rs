@@ -288,6 +288,7 @@ fn trial(llm: &mut dyn Llm, report: &mut Report) -> Result<bool> {
     let request = Request {
         messages: &[Message::user(TRIAL)],
         stop: &[STOP],
+        ..Request::default()
     };
     let begun = Instant::now();
     let reply = llm.ask(&request, &mut heard);

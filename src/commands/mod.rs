@@ -12,7 +12,7 @@ use crate::cli::{Options, ToolsAction, Usage};
 use crate::config::{self, Config, Layers};
 use crate::engine::executor::Executor;
 use crate::engine::parse::{self, Next};
-use crate::engine::policy::{ByTool, Decision, Policy, Verdict};
+use crate::engine::policy::{ByTool, Circumstances, Decision, Policy, Verdict};
 use crate::error::{Error, Result};
 use crate::llm::{self, Finish};
 use crate::near::did_you_mean;
@@ -119,7 +119,8 @@ fn call(tools: Toolchain, name: &str, words: &[String], yes: bool, screen: Scree
         .bind(&proposal)
         .map_err(|rejection| Error::config(rejection.0))?;
     let tools = std::rc::Rc::new(tools);
-    let verdict = ByTool::new(tools.clone(), yes).judge(&Decision::Act(call.clone()));
+    let verdict = ByTool::new(tools.clone(), yes)
+        .judge(&Decision::Act(call.clone()), &Circumstances::default());
     if let Verdict::Unapproved(why) = verdict {
         return Err(Error::PolicyViolation(why));
     }
@@ -135,12 +136,12 @@ fn call(tools: Toolchain, name: &str, words: &[String], yes: bool, screen: Scree
     match observation
         .text
         .strip_prefix("Error: ")
-        .filter(|_| !observation.ok)
+        .filter(|_| observation.value.is_none())
     {
         Some(why) => failure(&screen, Status::Failed, why, None),
         None => screen.put(&format!("{}\n", clean(&observation.text)))?,
     }
-    Ok(u8::from(!observation.ok))
+    Ok(u8::from(observation.value.is_none()))
 }
 
 /// Each word is the next parameter's value, or `name=value` for a parameter's name.

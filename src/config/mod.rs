@@ -14,9 +14,12 @@ use std::process::{Command, Stdio};
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::cli::{OnLimit, Options};
+use crate::cli::{EngineName, OnLimit, Options};
 use crate::engine::cycle::Loop;
-use crate::engine::planner::react::{self, React, Style};
+use crate::engine::planner::native::{self, Native};
+use crate::engine::planner::plan::{self, Planned};
+use crate::engine::planner::react::{self, React};
+use crate::engine::planner::{Planner, Style};
 use crate::engine::policy::ByTool;
 use crate::engine::{Engine, limits};
 use crate::error::{Error, Result};
@@ -144,8 +147,11 @@ pub struct Config {
     pub state: Option<PathBuf>,
     /// What the person should know before the first question.
     pub notices: Vec<String>,
+    /// How to reason.
+    pub engine: EngineName,
     context: String,
-    prompt: Option<String>,
+    /// The person's own instructions for engines, by their names.
+    prompts: Vec<(&'static str, String)>,
     keys: Keys,
 }
 
@@ -191,16 +197,17 @@ impl Config {
         for path in &options.file {
             attachments += &attachment(&path.display().to_string(), &read_file(path)?);
         }
-        let prompt = folders
-            .config
-            .as_ref()
-            .map(|folder| folder.join("prompts/react.md"));
-        let prompt = prompt
-            .filter(|path| path.exists())
-            .map(|path| read_file(&path))
-            .transpose()?;
+        let mut prompts = Vec::new();
+        for name in ["react", "native", "plan"] {
+            let path = folders.config.as_ref();
+            let path = path.map(|folder| folder.join(format!("prompts/{name}.md")));
+            if let Some(path) = path.filter(|path| path.exists()) {
+                prompts.push((name, read_file(&path)?));
+            }
+        }
         Ok(Self {
             stdin_wait: options.stdin_wait.unwrap_or(STDIN_WAIT),
+            engine: options.engine.unwrap_or_default(),
             state: folders.state,
             tools: Rc::new(tools),
             options,
@@ -211,7 +218,7 @@ impl Config {
             attachments,
             notices,
             context,
-            prompt,
+            prompts,
             keys,
         })
     }
@@ -224,10 +231,13 @@ impl Config {
 
     /// The engine that all this comes to. `ask` is asked at the limit, if somebody can be.
     pub fn engine(&self, ask: Option<Box<dyn FnMut(u32) -> bool>>) -> Result<Box<dyn Engine>> {
-        let style = Style {
-            prompt: self.prompt.as_deref().unwrap_or(react::PROMPT),
-            context: &self.context,
-            steps: !self.options.quiet,
+        let style = |name: &str, built_in| {
+            let own = self.prompts.iter().find(|(engine, _)| *engine == name);
+            Style {
+                prompt: own.map_or(built_in, |(_, text)| text.as_str()),
+                context: &self.context,
+                steps: !self.options.quiet,
+            }
         };
         let on_limit = match (self.options.on_limit.unwrap_or_default(), ask) {
             (OnLimit::Answer, _) => limits::OnLimit::Answer,
@@ -241,10 +251,22 @@ impl Config {
         };
         let watched = self.screen.err.terminal && !self.options.quiet && !self.options.json;
         let llm = llm::connect(&self.model, &self.llm);
-        let planner = React::new(llm, self.tools.clone(), style, watched)?;
+        let tools = self.tools.clone();
+        let planner: Box<dyn Planner> = match self.engine {
+            EngineName::Plan => Box::new(Planned::new(llm, tools, style("plan", plan::PROMPT))?),
+            engine => {
+                let react = React::new(llm, tools, style("react", react::PROMPT), watched)?;
+                match engine {
+                    EngineName::Native => {
+                        Box::new(Native::new(react, style("native", native::PROMPT))?)
+                    }
+                    _ => Box::new(react),
+                }
+            }
+        };
         let policy = ByTool::new(self.tools.clone(), self.options.yes);
         Ok(Box::new(Loop::new(
-            Box::new(planner),
+            planner,
             Box::new(policy),
             self.tools.clone(),
             limits,

@@ -3,6 +3,8 @@
 use std::rc::Rc;
 use std::time::Instant;
 
+use serde_json::Value;
+
 use super::policy::Verdict;
 use crate::error::Result;
 use crate::interrupt;
@@ -13,10 +15,10 @@ use crate::tool::call::Call;
 use crate::tool::{Toolchain, text_of};
 
 /// What an action came to.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Observation {
-    /// Whether the tool ran and succeeded.
-    pub ok: bool,
+    /// The result, if the tool ran and succeeded.
+    pub value: Option<Value>,
     /// What the model is shown.
     pub text: String,
     /// How long it took, in milliseconds.
@@ -51,37 +53,34 @@ impl Executor {
             };
             // What the tool gave when its wait was cut short is nobody's result.
             interrupt::check()?;
-            let (ok, whole) = match result {
-                Ok(text) => (true, text),
-                Err(why) => (false, format!("Error: {why}")),
+            // A key that a tool came upon is not the model's to see, let alone another model's.
+            let whole = match &result {
+                Ok(value) => scrub(&text_of(value)).into_owned(),
+                Err(why) => format!("Error: {}", scrub(why)),
             };
             let limit = self
                 .tools
                 .find(&call.tool)
                 .map_or(usize::MAX, |tool| tool.spec().max_output);
             let text = cut(&whole, limit);
-            match ok {
+            match result.is_ok() {
                 true => span.output(whole),
                 false => span.failed(whole),
             }
             Ok(Observation {
-                ok,
+                value: result.ok(),
                 text,
                 ms: millis(begun),
             })
         })
     }
 
-    fn call(&self, call: &Call) -> std::result::Result<String, String> {
+    fn call(&self, call: &Call) -> std::result::Result<Value, String> {
         let tool = self
             .tools
             .find(&call.tool)
             .ok_or_else(|| format!("no tool `{}`", call.tool))?;
-        // A key that a tool came upon is not the model's to see, let alone another model's.
-        let said = |text: String| scrub(&text).into_owned();
         tool.call(&call.args)
-            .map(|value| said(text_of(&value)))
-            .map_err(said)
     }
 }
 

@@ -2,29 +2,20 @@
 
 use std::rc::Rc;
 
+use serde_json::Value;
+
 use super::executor::{Executor, Observation};
 use super::limits::{Admission, Limits};
 use super::parse::INVENTED;
-use super::planner::{Next, Planner};
-use super::policy::{Decision, Policy, Verdict};
+use super::planner::{Asked, Next, Outcome, Plan, Planner};
+use super::policy::{Circumstances, Decision, Policy, Verdict};
 use super::{Answer, Engine, Run, Step};
 use crate::error::{Error, Result};
 use crate::interrupt;
-use crate::session::event::{Fact, Message, SpanKind};
-use crate::tool::Toolchain;
+use crate::session::event::{Fact, Message, SpanKind, ToolCall};
 use crate::tool::call::Call;
+use crate::tool::{Toolchain, text_of};
 
-/// What the model is told to write, after what was wrong. Small models call whatever looks like a call,
-/// so there is none in it.
-const WANTED: &str = "Write an `Action:` line with one of the tools and its arguments, or `Answer:` and \
-    the answer.";
-/// The same where a call was tried. Without it, small models explain the error.
-const ANOTHER: &str = "Write an `Action:` line with one of the tools.";
-/// What the model is told when only an answer is left to it.
-const LAST_CALL: &str = "No more actions are possible. Write `Answer:` and the best answer from what \
-    you know now; say what is missing.";
-/// What the model is told when it repeats an action, after its results so far.
-const ENOUGH: &str = "If this answers the question, write `Answer:` and the answer.";
 /// The longest reason that the model is given.
 const REASON: usize = 1000;
 
@@ -79,62 +70,103 @@ impl Engine for Loop {
     fn step(&mut self, run: &mut Run) -> Result<Step> {
         interrupt::check()?;
         let admission = self.limits.admit(&mut run.tally)?;
+        let last = admission == Admission::OnlyToAnswer;
         run.session.set_step(run.tally.steps);
-        if admission == Admission::OnlyToAnswer {
-            run.transcript
-                .say(&mut run.session, Message::user(LAST_CALL))?;
+        if last {
+            let words = self.planner.words().last_call;
+            run.transcript.say(&mut run.session, Message::user(words))?;
         }
-        let plan = self.planner.plan(run)?;
-        if let Some(text) = plan.thought {
+        let Plan {
+            thought,
+            confidence,
+            next,
+        } = self.planner.plan(run)?;
+        if let Some(text) = thought {
             run.session.record(Fact::Thought { text })?;
         }
-        let decision = match plan.next {
-            Next::Decided(decision) => decision,
-            Next::Prose(text)
-                if admission == Admission::OnlyToAnswer || !run.tally.first_prose() =>
-            {
-                Decision::Finish(Answer {
-                    text,
-                    truncated: false,
-                    unformatted: true,
-                })
-            }
-            Next::Prose(_) => {
-                return self.reject("there is no `Action:` or `Answer:` line", WANTED, run);
-            }
-            // Most often the last one once more: the model has it, and does not know how to go on.
-            Next::Malformed(why) if why == INVENTED && run.tally.tool_calls > 0 => {
-                return self.reject(&why, "", run);
-            }
-            Next::Malformed(why) if !why.ends_with('?') => return self.reject(&why, WANTED, run),
-            Next::Rejected(why) if self.limits.strict_tools => {
-                return Err(Error::ToolNotFound(why));
-            }
-            Next::Malformed(why) | Next::Rejected(why) => {
-                let wanted = match run.tally.results().is_empty() {
-                    true => ANOTHER,
-                    false => "",
-                };
-                return self.reject(&why, wanted, run);
-            }
-        };
-        let verdict = self.policy.judge(&decision);
-        match decision {
-            Decision::Finish(answer) => finish(answer, verdict, &self.tools, run),
-            Decision::Act(_) if admission == Admission::OnlyToAnswer => {
+        let words = self.planner.words();
+        match next {
+            Next::Decided(Decision::Finish(answer)) => self.finish(answer, confidence, run),
+            Next::Decided(Decision::Act(_)) | Next::Called(_) if last => {
                 Err(Error::MaxIterationsExceeded {
                     limit: self.limits.ttl.get(),
                 })
             }
-            Decision::Act(call) => self.act(&call, verdict, run),
+            Next::Decided(Decision::Act(call)) => self.act(&call, None, confidence, run),
+            Next::Called(calls) => self.act_in_order(&calls, run),
+            Next::Prose(text) if last || !run.tally.first_prose() => {
+                let answer = Answer {
+                    text,
+                    truncated: false,
+                    unformatted: true,
+                };
+                self.finish(answer, confidence, run)
+            }
+            Next::Prose(_) => {
+                let why = "there is no `Action:` or `Answer:` line";
+                self.reject(why, words.wanted, run)
+            }
+            // Most often the last one once more: the model has it, and does not know how to go on.
+            Next::Malformed(why) if why == INVENTED && run.tally.tool_calls > 0 => {
+                self.reject(&why, "", run)
+            }
+            Next::Malformed(why) if !why.ends_with('?') => self.reject(&why, words.wanted, run),
+            Next::Rejected(why) if self.limits.strict_tools => Err(Error::ToolNotFound(why)),
+            Next::Malformed(why) | Next::Rejected(why) => {
+                let wanted = match run.tally.results().is_empty() {
+                    true => words.another,
+                    false => "",
+                };
+                self.reject(&why, wanted, run)
+            }
         }
     }
 }
 
 impl Loop {
+    /// Runs the calls of one reply, one after the other. What was wrong with one is its result.
+    fn act_in_order(&mut self, calls: &[Asked], run: &mut Run) -> Result<Step> {
+        let mut wrong = None;
+        let mut step = Step::Continue;
+        for Asked { call, decision } in calls {
+            match decision {
+                Ok(Decision::Act(action)) => {
+                    step = self.act(action, Some(call), None, run)?;
+                    if step != Step::Continue {
+                        break;
+                    }
+                }
+                Ok(Decision::Finish(_)) => {}
+                Err(why) if self.limits.strict_tools => {
+                    return Err(Error::ToolNotFound(why.clone()));
+                }
+                Err(why) => {
+                    let why: String = why.chars().take(REASON).collect();
+                    run.session.record(Fact::Malformed { why: why.clone() })?;
+                    self.tell(Some(call), None, &format!("Error: {why}"), run)?;
+                    wrong = Some(why);
+                }
+            }
+        }
+        match wrong {
+            Some(why) if calls.iter().all(|asked| asked.decision.is_err()) => {
+                self.limits.bad_reply(&mut run.tally, &why)?;
+                Ok(step)
+            }
+            _ => Ok(step),
+        }
+    }
+
     /// The decision is recorded before anything is run, the result after.
-    fn act(&mut self, call: &Call, verdict: Verdict, run: &mut Run) -> Result<Step> {
+    fn act(
+        &mut self,
+        call: &Call,
+        asked: Option<&ToolCall>,
+        confidence: Option<Value>,
+        run: &mut Run,
+    ) -> Result<Step> {
         run.tally.good_reply();
+        let decision = Decision::Act(call.clone());
         let shown = self.tools.display(call);
         run.session.record(Fact::Action {
             tool: call.tool.clone(),
@@ -142,28 +174,33 @@ impl Loop {
             call: shown.clone(),
         })?;
         run.tally.check_repeats(call, &shown)?;
+        let verdict = self.policy.judge(&decision, &Circumstances { confidence });
         let allowed = verdict == Verdict::Allow;
         if let Verdict::Unapproved(why) = &verdict {
             run.tally.unapproved = Some(why.clone());
         }
-        let Observation { ok, mut text, ms } =
-            self.executor.execute(call, verdict, &mut run.session)?;
+        let Observation {
+            value,
+            mut text,
+            ms,
+        } = self.executor.execute(call, verdict, &mut run.session)?;
+        let ok = value.is_some();
         run.tally.tool_calls += u32::from(allowed);
         let times = run.tally.note(call, &text);
         if ok {
             run.tally.result(&shown, &text);
         }
+        let enough = self.planner.words().enough;
         if times > 1 {
-            text = format!(
-                "{text}\n(You have done this before.{} {ENOUGH})",
-                so_far(run)
-            );
+            let results = so_far(run);
+            let note = format!("You have done this before.{results} {enough}");
+            text = format!("{text}\n({})", note.trim_end());
         }
         // Small models that were corrected once do not see that they are done.
         let corrected = run.tally.tool_calls == 1 && run.tally.steps > 1;
-        let message = match corrected && times == 1 && !run.tally.results().is_empty() {
-            true => observation(run, &format!("{text}\n({ENOUGH})")),
-            false => observation(run, &text),
+        let told = match corrected && times == 1 && !run.tally.results().is_empty() {
+            true if !enough.is_empty() => format!("{text}\n({enough})"),
+            _ => text.clone(),
         };
         run.session.record(Fact::Observation {
             tool: call.tool.clone(),
@@ -171,8 +208,26 @@ impl Loop {
             text,
             ms,
         })?;
-        run.transcript.say(&mut run.session, message)?;
-        Ok(Step::Continue)
+        self.tell(asked, value.as_ref(), &told, run)?;
+        let ends = self
+            .tools
+            .find(&call.tool)
+            .is_some_and(|tool| tool.spec().ends);
+        match value {
+            Some(value) if ends && value["done"] == true => {
+                let text = match value.get("answer") {
+                    Some(answer) => text_of(answer),
+                    None => text_of(&value),
+                };
+                let answer = Answer {
+                    text,
+                    truncated: false,
+                    unformatted: false,
+                };
+                self.finish(answer, None, run)
+            }
+            _ => Ok(Step::Continue),
+        }
     }
 
     /// The model is told what was wrong with its reply, unless that has happened too often.
@@ -188,19 +243,51 @@ impl Loop {
         let mut text = format!("Error: {}", format!("{why}{stop} {wanted}").trim_end());
         let results = so_far(run);
         if !results.is_empty() {
-            text = format!("{text}{results} {ENOUGH}");
+            text = format!("{text}{results} {}", self.planner.words().enough);
         }
-        let message = observation(run, &text);
-        run.transcript.say(&mut run.session, message)?;
+        self.tell(None, None, text.trim_end(), run)?;
         Ok(Step::Continue)
+    }
+
+    fn tell(
+        &mut self,
+        call: Option<&ToolCall>,
+        value: Option<&Value>,
+        text: &str,
+        run: &mut Run,
+    ) -> Result<()> {
+        let message = self.planner.observation(&Outcome {
+            step: run.tally.steps,
+            call,
+            value,
+            text,
+        });
+        run.transcript.say(&mut run.session, message)
+    }
+
+    /// The answer passes the policy too; then it is given, with what the person should know about it.
+    fn finish(&mut self, answer: Answer, confidence: Option<Value>, run: &mut Run) -> Result<Step> {
+        let decision = Decision::Finish(answer);
+        let verdict = self.policy.judge(&decision, &Circumstances { confidence });
+        let Decision::Finish(answer) = decision else {
+            return Ok(Step::Continue);
+        };
+        match verdict {
+            Verdict::Allow => give(answer, &self.tools, run),
+            Verdict::Unapproved(why) => Err(Error::PolicyViolation(why)),
+            Verdict::Deny(why) => {
+                let told = self.reject(&format!("not allowed: {why}"), "", run);
+                told.map_err(|error| match error {
+                    Error::BadReplies { .. } => Error::PolicyViolation(why),
+                    error => error,
+                })
+            }
+        }
     }
 }
 
-/// The answer passes the policy too; then it is given, with what the person should know about it.
-fn finish(answer: Answer, verdict: Verdict, tools: &Toolchain, run: &mut Run) -> Result<Step> {
-    if let Verdict::Deny(why) | Verdict::Unapproved(why) = verdict {
-        return Err(Error::PolicyViolation(why));
-    }
+/// Gives the answer, and says what the person should know about it.
+fn give(answer: Answer, tools: &Toolchain, run: &mut Run) -> Result<Step> {
     let mut notices = Vec::new();
     if answer.unformatted {
         notices.push("the model gave its answer as plain text, without the marker of an answer");
@@ -231,8 +318,4 @@ fn so_far(run: &Run) -> String {
         results if results.is_empty() => results,
         results => format!(" Results so far: {results}."),
     }
-}
-
-fn observation(run: &Run, text: &str) -> Message {
-    Message::user(format!("Observation{}: {text}", run.tally.steps))
 }

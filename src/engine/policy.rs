@@ -2,6 +2,8 @@
 
 use std::rc::Rc;
 
+use serde_json::Value;
+
 use super::Answer;
 use crate::tool::call::Call;
 use crate::tool::{Approval, Toolchain};
@@ -29,24 +31,61 @@ pub enum Verdict {
 /// Judges decisions.
 pub trait Policy {
     /// The verdict on a decision. It has no effect of its own.
-    fn judge(&self, decision: &Decision) -> Verdict;
+    fn judge(&self, decision: &Decision, circumstances: &Circumstances) -> Verdict;
+}
+
+/// What a decision comes with.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Circumstances {
+    /// How sure the model says it is, if it says so, and as it says so.
+    pub confidence: Option<Value>,
 }
 
 /// Goes by what each tool declares: `approval = "allow"`, `"ask"` or `"deny"`. Every answer passes.
 pub struct ByTool {
     tools: Rc<Toolchain>,
     yes: bool,
+    min_confidence: f64,
 }
+
+/// How sure a model that says so has to be.
+const MIN_CONFIDENCE: f64 = 0.5;
 
 impl ByTool {
     /// With `yes`, what would be asked is allowed; without, there is nobody to ask, and it is denied.
     pub fn new(tools: Rc<Toolchain>, yes: bool) -> Self {
-        Self { tools, yes }
+        Self {
+            tools,
+            yes,
+            min_confidence: MIN_CONFIDENCE,
+        }
+    }
+
+    /// What is wrong with a confidence: one that is none, or too little of it. Where none is given, all
+    /// is well.
+    fn doubt(&self, confidence: Option<&Value>) -> Option<String> {
+        let confidence = confidence?;
+        let number = confidence
+            .as_f64()
+            .filter(|number| (0.0..=1.0).contains(number));
+        match number {
+            None => Some(format!(
+                "confidence is a number from 0 to 1, not {confidence}"
+            )),
+            Some(number) if number < self.min_confidence => Some(format!(
+                "confidence {confidence} is below {}",
+                self.min_confidence
+            )),
+            Some(_) => None,
+        }
     }
 }
 
 impl Policy for ByTool {
-    fn judge(&self, decision: &Decision) -> Verdict {
+    fn judge(&self, decision: &Decision, circumstances: &Circumstances) -> Verdict {
+        if let Some(doubt) = self.doubt(circumstances.confidence.as_ref()) {
+            return Verdict::Deny(doubt);
+        }
         let Decision::Act(call) = decision else {
             return Verdict::Allow;
         };

@@ -26,10 +26,22 @@ impl Transcript {
         Ok(())
     }
 
+    /// Begins anew. Gives what the model has seen so far.
+    pub fn anew(&mut self, session: &mut Session) -> Result<Vec<Message>> {
+        session.record(Fact::Anew)?;
+        Ok(std::mem::take(&mut self.messages))
+    }
+
     /// The transcript that a recorded session had.
     pub fn of(session: &Session) -> Self {
-        Self {
-            messages: session.messages().cloned().collect(),
+        let mut transcript = Self::default();
+        for event in session.events() {
+            match &event.fact {
+                Fact::Message(message) => transcript.messages.push(message.clone()),
+                Fact::Anew => transcript.messages.clear(),
+                _ => {}
+            }
         }
+        transcript
     }
 }

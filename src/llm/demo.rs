@@ -12,7 +12,7 @@ use arithmetic::{Expression, Operand, Operation};
 use lookup::{Extreme, Lookup};
 
 use super::{Finish, Listener, Llm, Reply, Request};
-use crate::error::{Error, Result};
+use crate::error::{Class, Error, Result};
 use crate::session::event::{Role, Usage};
 
 /// The name that people know it by.
@@ -27,6 +27,18 @@ impl Llm for Demo {
     }
 
     fn ask(&mut self, request: &Request<'_>, listener: &mut dyn Listener) -> Result<Reply> {
+        if !request.functions.is_empty() {
+            return Err(Error::Endpoint {
+                class: Class::Functions,
+                url: NAME.to_owned(),
+                message: "it takes no functions".to_owned(),
+                hint: None,
+            });
+        }
+        if request.schema.is_some() {
+            let what = "`demo` does not write decisions";
+            return Err(Error::config_hint(what, "--engine react"));
+        }
         let prompt = Prompt::read(request);
         let text = if is_about_now(prompt.question) {
             prompt.tell_time()
@@ -41,6 +53,7 @@ impl Llm for Demo {
         let _ = listener.hear(&text);
         Ok(Reply {
             text,
+            calls: Vec::new(),
             usage: Usage::default(),
             finish: Finish::Stop,
         })
@@ -82,7 +95,7 @@ impl<'a> Prompt<'a> {
                     prompt.question = question.split("\n\n").next().unwrap_or_default();
                     prompt.observations.clear();
                 }
-                (Role::Assistant, _) => {}
+                (Role::Assistant | Role::Tool, _) => {}
             }
         }
         prompt
@@ -334,7 +347,7 @@ mod tests {
         }
         let request = Request {
             messages: &messages,
-            stop: &[],
+            ..Request::default()
         };
         Demo.ask(&request, &mut Deaf).map(|reply| reply.text)
     }

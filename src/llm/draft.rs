@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::wire::{CallPiece, Said};
 use crate::json;
-use crate::session::event::Usage;
+use crate::session::event::{ToolCall, Usage};
 
 /// Where a streamed reply is cut, as one that reached its limit.
 pub(crate) const TEXT_LIMIT: usize = 1 << 20;
@@ -45,6 +45,7 @@ impl Draft {
             let more = self.calls.len() < CALLS;
             match self.calls.iter_mut().find(|call| call.index == piece.index) {
                 Some(call) if call.args.len() < TEXT_LIMIT => {
+                    call.id += &piece.id;
                     call.name += &piece.name;
                     call.args += &piece.args;
                 }
@@ -53,6 +54,20 @@ impl Draft {
             }
         }
     }
+}
+
+/// The calls of a reply. One without an id, which few servers leave out, gets one by its place.
+pub(crate) fn calls(pieces: Vec<CallPiece>) -> Vec<ToolCall> {
+    let named = pieces.into_iter().filter(|piece| !piece.name.is_empty());
+    let call = |(at, piece): (usize, CallPiece)| ToolCall {
+        id: match piece.id.is_empty() {
+            true => format!("call_{at}"),
+            false => piece.id,
+        },
+        name: piece.name,
+        args: piece.args,
+    };
+    named.enumerate().map(call).collect()
 }
 
 /// A call in the endpoint's own form as the text that a model would write.

@@ -18,9 +18,11 @@ pub mod wire;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
+use serde_json::Value;
+
 use crate::error::Result;
 use crate::secret::Secret;
-use crate::session::event::{Message, Usage};
+use crate::session::event::{Message, ToolCall, Usage};
 use wire::Wire;
 
 /// A language model that can be asked.
@@ -64,12 +66,28 @@ pub trait Listener {
 }
 
 /// What a model is asked.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Request<'a> {
     /// Everything said so far.
     pub messages: &'a [Message],
     /// Texts at which the model is to stop.
     pub stop: &'a [&'a str],
+    /// The functions that it may call in its endpoint's own form. With none, a call that it makes in
+    /// that form all the same is written out in the text.
+    pub functions: &'a [Function],
+    /// The JSON schema that the reply should fit, where the endpoint can see to that.
+    pub schema: Option<&'a Value>,
+}
+
+/// A function that a model may call in its endpoint's own form.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Function {
+    /// 1 to 64 letters of ASCII, digits, `_` and `-`.
+    pub name: String,
+    /// What it does.
+    pub description: String,
+    /// The JSON schema of its arguments, which are an object.
+    pub parameters: Value,
 }
 
 /// What a model said.
@@ -77,6 +95,8 @@ pub struct Request<'a> {
 pub struct Reply {
     /// The text, without any reasoning that came apart from it.
     pub text: String,
+    /// The calls in the endpoint's own form, in order, where functions were offered.
+    pub calls: Vec<ToolCall>,
     /// Tokens, as far as they are known.
     pub usage: Usage,
     /// Why the reply ended.

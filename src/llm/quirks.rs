@@ -16,6 +16,8 @@ pub(crate) struct Quirks {
     pub(crate) no_stop: bool,
     pub(crate) no_temperature: bool,
     pub(crate) no_stream_options: bool,
+    /// No schema is sent for the reply.
+    pub(crate) no_schema: bool,
     /// The longest reply is called `max_completion_tokens`.
     pub(crate) completion_tokens: bool,
     /// The instructions go into the first question.
@@ -100,6 +102,20 @@ impl Quirks {
                 "the endpoint takes no stop texts: replies are cut here",
             );
         }
+        if [
+            "response_format",
+            "json_schema",
+            "format",
+            "responsemimetype",
+        ]
+        .iter()
+        .any(|name| names(&said, name))
+        {
+            return turn(
+                &mut self.no_schema,
+                "the endpoint takes no schema for its replies: sent without",
+            );
+        }
         if names(&said, "temperature") {
             return turn(
                 &mut self.no_temperature,
@@ -115,11 +131,17 @@ impl Quirks {
         messages: &'a [Message],
         alternates: bool,
     ) -> Cow<'a, [Message]> {
-        let neighbours = messages.windows(2).any(|pair| pair[0].role == pair[1].role);
+        // Results of calls belong to their calls, one by one.
+        let neighbours = messages
+            .windows(2)
+            .any(|pair| pair[0].role == pair[1].role && pair[0].role != Role::Tool);
         let merge = neighbours && (alternates || self.merge_roles);
-        let empty = messages
-            .iter()
-            .any(|message| message.content.trim().is_empty());
+        let is_empty = |message: &Message| {
+            message.content.trim().is_empty()
+                && message.calls.is_empty()
+                && message.answers.is_none()
+        };
+        let empty = messages.iter().any(is_empty);
         if !(merge || empty || self.fold_system || self.shorten) {
             return Cow::Borrowed(messages);
         }
@@ -128,7 +150,7 @@ impl Quirks {
         let mut folded = String::new();
         for (at, message) in messages.iter().enumerate() {
             let mut message = message.clone();
-            if message.content.trim().is_empty() {
+            if is_empty(&message) {
                 continue;
             }
             if self.fold_system && message.role == Role::System {
@@ -142,7 +164,13 @@ impl Quirks {
                 shorten(&mut message);
             }
             match shaped.last_mut() {
-                Some(before) if (alternates || self.merge_roles) && before.role == message.role => {
+                Some(before)
+                    if (alternates || self.merge_roles)
+                        && before.role == message.role
+                        && message.role != Role::Tool
+                        && before.calls.is_empty()
+                        && message.calls.is_empty() =>
+                {
                     before.content += "\n\n";
                     before.content += &message.content;
                 }
@@ -155,8 +183,12 @@ impl Quirks {
 
 /// Cuts an observation to its beginning, and says so.
 fn shorten(message: &mut Message) {
-    let long = message.role == Role::User && message.content.len() > 2 * SHORTENED;
-    if long && message.content.starts_with(OBSERVATION) {
+    let observed = match message.role {
+        Role::Tool => true,
+        Role::User => message.content.starts_with(OBSERVATION),
+        _ => false,
+    };
+    if observed && message.content.len() > 2 * SHORTENED {
         let end = message.content.floor_char_boundary(SHORTENED);
         let missing = message.content.len() - end;
         message.content.truncate(end);

@@ -2,7 +2,10 @@
 
 use std::num::NonZeroU32;
 
+use clap::ValueEnum;
+
 use super::Repl;
+use crate::cli::EngineName;
 use crate::error::{Error, Result};
 use crate::near::did_you_mean;
 use crate::session::event::Role;
@@ -53,6 +56,12 @@ const COMMANDS: &[Command] = &[
         arguments: "[NAME]",
         help: "Show the model, or ask another",
         run: model,
+    },
+    Command {
+        name: "engine",
+        arguments: "[NAME]",
+        help: "Show the engine, or reason with another",
+        run: engine,
     },
     Command {
         name: "tools",
@@ -128,6 +137,22 @@ fn model(repl: &mut Repl, name: &str) -> Result<Flow> {
     Ok(Flow::Continue)
 }
 
+fn engine(repl: &mut Repl, name: &str) -> Result<Flow> {
+    if !name.is_empty() {
+        let engine = EngineName::from_str(name, true);
+        repl.config.engine = engine.map_err(|_| {
+            let names = ["react", "native", "plan"].into_iter();
+            let near = did_you_mean(name, names);
+            Error::config_hint(format!("no engine `{name}`{near}"), "/engine native")
+        })?;
+        repl.renew()?;
+    }
+    let name = repl.config.engine.to_possible_value();
+    let name = name.map_or(String::new(), |name| name.get_name().to_owned());
+    repl.config.screen.say(&format!("{name}\n"));
+    Ok(Flow::Continue)
+}
+
 fn tools(repl: &mut Repl, _: &str) -> Result<Flow> {
     for spec in repl.config.tools.specs() {
         let line = format!("{}: {}", spec.signature(), spec.description);
@@ -162,6 +187,7 @@ fn messages(repl: &mut Repl, _: &str) -> Result<Flow> {
             Role::System => "system",
             Role::User => "user",
             Role::Assistant => "assistant",
+            Role::Tool => "tool",
         };
         let text = format!("{role}: {}", indented(&clean(&message.content)));
         repl.config.screen.say(&format!("{text}\n"));

@@ -41,6 +41,8 @@ pub enum Fact {
     Closed(Closed),
     /// A message joined what the model sees. Folding these rebuilds the transcript exactly.
     Message(Message),
+    /// What the model sees begins anew: the messages before this count no more.
+    Anew,
     /// Text that surely belongs to the thought or the answer, while it streams.
     /// It is for the eye: sinks see it, the session's list does not keep it.
     Text {
@@ -221,30 +223,75 @@ pub struct Message {
     pub role: Role,
     /// What is said.
     pub content: String,
+    /// The calls that the model asks for in its endpoint's own form, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<ToolCall>,
+    /// For the result of such a call: which one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answers: Option<Answered>,
+}
+
+/// A call in an endpoint's own form.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolCall {
+    /// What its result is matched by.
+    pub id: String,
+    /// The tool, by the name that the endpoint was given.
+    pub name: String,
+    /// The arguments as the model wrote them; they are meant to be a JSON object.
+    pub args: String,
+}
+
+/// The call that a result belongs to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answered {
+    /// The call's id.
+    pub id: String,
+    /// The tool, by the name that the endpoint was given.
+    pub name: String,
 }
 
 impl Message {
+    fn new(role: Role, content: impl Into<String>) -> Self {
+        Self {
+            role,
+            content: content.into(),
+            calls: Vec::new(),
+            answers: None,
+        }
+    }
+
     /// The instructions.
     pub fn system(content: impl Into<String>) -> Self {
-        Self {
-            role: Role::System,
-            content: content.into(),
-        }
+        Self::new(Role::System, content)
     }
 
     /// The person, or an observation.
     pub fn user(content: impl Into<String>) -> Self {
-        Self {
-            role: Role::User,
-            content: content.into(),
-        }
+        Self::new(Role::User, content)
     }
 
     /// The model.
     pub fn assistant(content: impl Into<String>) -> Self {
+        Self::new(Role::Assistant, content)
+    }
+
+    /// The model, with calls in its endpoint's own form.
+    pub fn calls(content: impl Into<String>, calls: Vec<ToolCall>) -> Self {
         Self {
-            role: Role::Assistant,
-            content: content.into(),
+            calls,
+            ..Self::assistant(content)
+        }
+    }
+
+    /// What came of such a call.
+    pub fn result(call: &ToolCall, content: impl Into<String>) -> Self {
+        Self {
+            answers: Some(Answered {
+                id: call.id.clone(),
+                name: call.name.clone(),
+            }),
+            ..Self::new(Role::Tool, content)
         }
     }
 }
@@ -259,6 +306,8 @@ pub enum Role {
     User,
     /// The model.
     Assistant,
+    /// The result of a call in the endpoint's own form.
+    Tool,
 }
 
 /// Tokens. `None` is unknown, which is not zero.

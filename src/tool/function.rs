@@ -22,6 +22,8 @@ pub(crate) struct Function {
     pub(crate) slots: &'static [Slot],
     /// What running it can change or reveal.
     pub(crate) effect: Effect,
+    /// Whether a result of it may end the query.
+    pub(crate) ends: bool,
     /// The work.
     pub(crate) body: Body,
 }
@@ -70,6 +72,7 @@ impl Function {
         open: false,
         slots: &[],
         effect: Effect::Pure,
+        ends: false,
         body: Body::Call(|_, _| Ok(Value::Null)),
     };
 
@@ -84,13 +87,20 @@ impl Function {
 
 /// Every built-in function.
 pub(crate) fn all() -> impl Iterator<Item = &'static Function> {
-    const DEBUG: &[Function] = &[Function {
+    const ECHO: Function = Function {
         name: "debug.echo",
         description: "Gives its arguments back as JSON.",
         open: true,
         body: Body::Call(|args, _| Ok(Value::Object(args.clone()))),
         ..Function::PURE
-    }];
+    };
+    const END: Function = Function {
+        name: "debug.end",
+        description: "Gives its arguments back as JSON, and ends the query if `done` is true.",
+        ends: true,
+        ..ECHO
+    };
+    const DEBUG: &[Function] = &[ECHO, END];
     const FAMILIES: &[&[Function]] = &[
         math::FUNCTIONS,
         wikipedia::FUNCTIONS,

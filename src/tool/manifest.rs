@@ -182,13 +182,14 @@ impl Declared {
                 _ => return mistake(item, "`max_output` is a number of bytes up to 1048576"),
             },
         };
-        let (name, effect) = (name.to_owned(), function.effect);
+        let (name, effect, ends) = (name.to_owned(), function.effect, function.ends);
         let spec = Spec {
             name,
             description,
             example,
             params,
             effect,
+            ends,
             approval,
             timeout,
             max_output,

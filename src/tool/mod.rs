@@ -65,6 +65,9 @@ pub struct Spec {
     pub params: Vec<Param>,
     /// What running it can change or reveal.
     pub effect: Effect,
+    /// Whether a result of it with `"done": true` ends the query; its `answer`, or else all of it, is
+    /// the answer then. The same in a result of any other tool means nothing.
+    pub ends: bool,
     /// Whether it may run without asking.
     pub approval: Approval,
     /// How long it may take.

@@ -1,7 +1,7 @@
 //! What a tool takes, and whether the arguments of an action fit it.
 //! Every refusal is one line for the model: what is wrong, with the parameter's name, and the whole signature.
 
-use serde_json::{Map, Number, Value};
+use serde_json::{Map, Number, Value, json};
 
 use super::call::Args;
 use super::literal::{literal, literals};
@@ -182,6 +182,35 @@ pub fn signature(params: &[Param]) -> String {
         ),
     });
     written.collect::<Vec<_>>().join(", ")
+}
+
+/// The JSON schema of an object with these parameters.
+pub fn schema(params: &[Param]) -> Value {
+    let property = |param: &Param| {
+        let mut property = Map::new();
+        if !param.takes(Type::Any) {
+            let mut kinds: Vec<Value> = param.types.iter().map(|kind| kind.name().into()).collect();
+            let kind = match kinds.len() {
+                1 => kinds.remove(0),
+                _ => Value::Array(kinds),
+            };
+            property.insert("type".to_owned(), kind);
+        }
+        if !param.description.is_empty() {
+            property.insert("description".to_owned(), param.description.as_str().into());
+        }
+        if !param.choices.is_empty() {
+            property.insert("enum".to_owned(), param.choices.clone().into());
+        }
+        if let Some(default) = &param.default {
+            property.insert("default".to_owned(), default.clone());
+        }
+        (param.name.clone(), Value::Object(property))
+    };
+    let required = params.iter().filter(|param| param.required());
+    let required: Vec<&str> = required.map(|param| param.name.as_str()).collect();
+    let properties: Map<String, Value> = params.iter().map(property).collect();
+    json!({ "type": "object", "properties": properties, "required": required })
 }
 
 /// Binds the arguments to the parameters: a map in declared order, without those that were not given, or a one-line

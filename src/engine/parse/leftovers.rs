@@ -119,6 +119,27 @@ fn behind_reasoning(text: &str) -> &str {
         .map_or(text, |behind| &text[behind..])
 }
 
+/// The text without the reasoning blocks that begin at the start of a line; one that is never closed
+/// goes to the end.
+pub(super) fn without_reasoning(text: &str) -> String {
+    let (mut at, mut spoken) = (0, String::new());
+    while at < text.len() {
+        at += match look(&text[at..], true) {
+            Line::Reasoning(close) => match find(&text[at..], close) {
+                Some(end) => end + close.len(),
+                None => break,
+            },
+            _ => {
+                let line = &text[at..];
+                let line = &line[..line.len().min(first_line(line).len() + 1)];
+                spoken += line;
+                line.len()
+            }
+        };
+    }
+    spoken.trim_matches(blank).to_owned()
+}
+
 /// A server that stops at a stop word may still have sent its first letters, as the last line.
 fn without_stop_word(text: &str) -> &str {
     let cut = text

@@ -5,6 +5,7 @@
 //! (`action`). Nothing is ever repaired, guessed or evaluated. `live` follows the same scan while a reply streams.
 
 mod action;
+pub mod decision;
 mod leftovers;
 mod line;
 pub mod live;
@@ -67,6 +68,14 @@ pub fn parse(reply: &str, finish: Finish) -> Parsed {
     match decide(text, finish) {
         Ok(parsed) => parsed,
         Err(draft) => draft.undecided(text, finish),
+    }
+}
+
+/// The text of a reply without its wrapping and reasoning, or why there is none in it.
+pub fn text_of(reply: &str) -> Result<String, &'static str> {
+    match reply.len() > LIMIT {
+        true => Err("the reply is longer than 4 MiB"),
+        false => leftovers::strip(reply).map(leftovers::without_reasoning),
     }
 }
 

@@ -7,12 +7,13 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::{Next, Plan, Planner};
+use super::prompt::{Style, instructions};
+use super::{Next, Outcome, Plan, Planner, Words};
 use crate::engine::parse::Parsed;
 use crate::engine::parse::live::Live;
 use crate::engine::policy::Decision;
 use crate::engine::{Answer, Run, parse};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::llm::{Finish, Listener, Llm, Request};
 use crate::session::Span;
 use crate::session::event::{Fact, Message, Part, SpanKind};
@@ -23,10 +24,20 @@ pub const PROMPT: &str = include_str!("../../../prompts/react.md");
 /// Where the model is to stop: what follows would be an observation of its own invention.
 const STOP: &[&str] = &["\nObservation"];
 
+/// Small models call whatever looks like a call, so there is none in it; and without the second one they
+/// explain the error.
+const WORDS: Words = Words {
+    wanted: "Write an `Action:` line with one of the tools and its arguments, or `Answer:` and the answer.",
+    another: "Write an `Action:` line with one of the tools.",
+    last_call: "No more actions are possible. Write `Answer:` and the best answer from what you know now; \
+        say what is missing.",
+    enough: "If this answers the question, write `Answer:` and the answer.",
+};
+
 /// The planner of the engine `react`.
 pub struct React {
-    llm: Box<dyn Llm>,
-    tools: Rc<Toolchain>,
+    pub(super) llm: Box<dyn Llm>,
+    pub(super) tools: Rc<Toolchain>,
     instructions: String,
     watched: bool,
 }
@@ -96,17 +107,6 @@ impl Listener for View<'_, '_> {
     }
 }
 
-/// What the instructions are made with, besides the tools.
-#[derive(Debug, Clone, Copy)]
-pub struct Style<'a> {
-    /// The template; [`PROMPT`] unless the person has one of their own.
-    pub prompt: &'a str,
-    /// What the person wants the model to know or be.
-    pub context: &'a str,
-    /// Whether the answer is followed by the steps that led to it.
-    pub steps: bool,
-}
-
 impl React {
     /// Fails if the template has a placeholder that nothing stands for. `watched` says that somebody
     /// looks at replies while they come; only then are the pieces of them events.
@@ -147,6 +147,7 @@ impl Planner for React {
         let request = Request {
             messages: run.transcript.messages(),
             stop: STOP,
+            ..Request::default()
         };
         let model = self.llm.name().to_owned();
         let (parsed, finish) = run.session.span(SpanKind::Llm, &model, |span| {
@@ -190,100 +191,24 @@ impl Planner for React {
         };
         Ok(Plan {
             thought: parsed.thought,
+            confidence: None,
             next,
         })
     }
-}
 
-/// The instructions with the tools in them.
-fn instructions(tools: &Toolchain, style: Style<'_>) -> Result<String> {
-    let mut list = String::new();
-    for spec in tools.specs() {
-        list += &format!("- {}: {}", spec.usage(), spec.description);
-        for param in spec
-            .params
-            .iter()
-            .filter(|param| !param.description.is_empty())
-        {
-            list += &format!(
-                " `{}`: {}.",
-                param.name,
-                param.description.trim_end_matches('.')
-            );
-        }
-        if let Some(example) = &spec.example {
-            list += &format!(" Example: {example}");
-        }
-        list.push('\n');
+    fn words(&self) -> &'static Words {
+        &WORDS
     }
-    if list.is_empty() {
-        list = "(none)\n".to_owned();
-    }
-    let steps = match style.steps {
-        true => {
-            " If it took more than one action, list the steps under the answer as a numbered list."
-        }
-        false => " Give the answer only, in one line if you can.",
-    };
-    let context = match style.context.trim() {
-        "" => String::new(),
-        context => format!("\n{context}\n"),
-    };
-    let text = fill(
-        style.prompt,
-        &[
-            ("tools", list.trim_end()),
-            ("steps", steps),
-            ("context", &context),
-        ],
-    )?;
-    Ok(text.trim_end().to_owned())
-}
 
-/// Puts values in the place of `{name}`. A brace with anything else behind it is a brace, and the
-/// values themselves are not looked at again.
-fn fill(template: &str, values: &[(&str, &str)]) -> Result<String> {
-    let mut text = String::new();
-    let mut rest = template;
-    while let Some((before, after)) = rest.split_once('{') {
-        text += before;
-        let end = after
-            .find(|c: char| !(c.is_alphanumeric() || c == '_'))
-            .unwrap_or(after.len());
-        let (name, behind) = after.split_at(end);
-        let known = values.iter().find(|(known, _)| *known == name);
-        rest = match (behind.strip_prefix('}').filter(|_| end > 0), known) {
-            (None, _) => {
-                text.push('{');
-                after
-            }
-            (Some(behind), Some((_, value))) => {
-                text += value;
-                behind
-            }
-            (Some(_), None) => {
-                let what = format!("the prompt has an unknown placeholder `{{{name}}}`");
-                return Err(Error::config(what));
-            }
-        };
+    fn observation(&mut self, outcome: &Outcome<'_>) -> Message {
+        Message::user(format!("Observation{}: {}", outcome.step, outcome.text))
     }
-    Ok(text + rest)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::tool::manifest;
-
-    #[test]
-    fn placeholders_are_named_and_values_are_not_templates() {
-        assert_eq!(fill("a {x} b", &[("x", "{y}")]).unwrap(), "a {y} b");
-        assert!(fill("a {z} b", &[("x", "1")]).is_err());
-        assert_eq!(
-            fill("a { b {} {\"t\": {x}}", &[("x", "1")]).unwrap(),
-            "a { b {} {\"t\": 1}"
-        );
-    }
 
     #[test]
     fn the_prompt_with_the_default_tools_is_as_it_was_tried() {

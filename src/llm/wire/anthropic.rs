@@ -5,8 +5,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{CallPiece, Said, Settings, count, instructions, text_at};
-use crate::session::event::{Message, Usage};
+use super::{CallPiece, Said, Settings, count, instructions, object, text_at};
+use crate::llm::Function;
+use crate::session::event::{Message, Role, ToolCall, Usage};
 
 /// The longest reply when none was named; every model allows it.
 const LONGEST: u32 = 4096;
@@ -17,6 +18,8 @@ pub(super) fn settings(settings: &Settings<'_>, messages: &[Message]) -> Value {
         stop,
         options,
         quirks,
+        functions,
+        ..
     } = settings;
     let mut body = Map::new();
     body.insert("model".to_owned(), json!(model));
@@ -35,7 +38,48 @@ pub(super) fn settings(settings: &Settings<'_>, messages: &[Message]) -> Value {
     if let Some(temperature) = options.temperature.filter(|_| !quirks.no_temperature) {
         body.insert("temperature".to_owned(), json!(temperature.min(1.0)));
     }
+    if !functions.is_empty() {
+        let tool = |function: &Function| {
+            json!({
+                "name": function.name,
+                "description": function.description,
+                "input_schema": function.parameters,
+            })
+        };
+        body.insert("tools".to_owned(), functions.iter().map(tool).collect());
+    }
     Value::Object(body)
+}
+
+pub(super) fn message(messages: &[Message]) -> Option<String> {
+    let first = messages.first()?;
+    // A last turn of the model must not end in a blank.
+    let text = first.content.trim_end();
+    let written = match first.role {
+        Role::System => return None,
+        Role::Tool => {
+            let result = |message: &Message| {
+                let id = message.answers.as_ref().map(|answered| &answered.id);
+                json!({ "type": "tool_result", "tool_use_id": id, "content": message.content })
+            };
+            let results: Value = messages.iter().map(result).collect();
+            json!({ "role": "user", "content": results })
+        }
+        _ if first.calls.is_empty() => json!({ "role": first.role, "content": text }),
+        _ => {
+            let said = Some(json!({ "type": "text", "text": text })).filter(|_| !text.is_empty());
+            let call = |call: &ToolCall| {
+                let input = object(&call.args);
+                json!({ "type": "tool_use", "id": call.id, "name": call.name, "input": input })
+            };
+            let blocks: Value = said
+                .into_iter()
+                .chain(first.calls.iter().map(call))
+                .collect();
+            json!({ "role": "assistant", "content": blocks })
+        }
+    };
+    Some(written.to_string())
 }
 
 pub(super) fn whole(body: &Value) -> Said {
@@ -53,6 +97,7 @@ pub(super) fn whole(body: &Value) -> Said {
             Some("text") => said.text += block["text"].as_str().unwrap_or_default(),
             Some("tool_use") => said.calls.push(CallPiece {
                 index,
+                id: text_at(block, "id").unwrap_or_default(),
                 name: text_at(block, "name").unwrap_or_default(),
                 args: block["input"].to_string(),
             }),
@@ -82,6 +127,7 @@ pub(super) fn piece(event: &Value) -> Said {
                 let name = text_at(block, "name").unwrap_or_default();
                 said.calls.push(CallPiece {
                     index,
+                    id: text_at(block, "id").unwrap_or_default(),
                     name,
                     args: String::new(),
                 });
@@ -93,8 +139,8 @@ pub(super) fn piece(event: &Value) -> Said {
             if let Some(args) = text_at(delta, "partial_json") {
                 said.calls.push(CallPiece {
                     index,
-                    name: String::new(),
                     args,
+                    ..CallPiece::default()
                 });
             }
         }

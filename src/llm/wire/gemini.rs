@@ -5,14 +5,17 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{CallPiece, Said, Settings, count, instructions, text_at};
-use crate::session::event::{Message, Role, Usage};
+use super::{CallPiece, Said, Settings, count, instructions, object, text_at};
+use crate::llm::Function;
+use crate::session::event::{Message, Role, ToolCall, Usage};
 
 pub(super) fn settings(settings: &Settings<'_>, messages: &[Message]) -> Value {
     let Settings {
         stop,
         options,
         quirks,
+        functions,
+        schema,
         ..
     } = settings;
     let mut how = Map::new();
@@ -25,7 +28,24 @@ pub(super) fn settings(settings: &Settings<'_>, messages: &[Message]) -> Value {
     if let Some(most) = options.max_tokens {
         how.insert("maxOutputTokens".to_owned(), json!(most));
     }
+    if schema.is_some() && !quirks.no_schema {
+        how.insert("responseMimeType".to_owned(), json!("application/json"));
+    }
     let mut body = Map::new();
+    if !functions.is_empty() {
+        let tool = |function: &Function| {
+            json!({
+                "name": function.name,
+                "description": function.description,
+                "parameters": narrowed(&function.parameters),
+            })
+        };
+        let tools: Value = functions.iter().map(tool).collect();
+        body.insert(
+            "tools".to_owned(),
+            json!([{ "functionDeclarations": tools }]),
+        );
+    }
     let system = instructions(messages);
     if !system.is_empty() {
         body.insert(
@@ -39,13 +59,58 @@ pub(super) fn settings(settings: &Settings<'_>, messages: &[Message]) -> Value {
     Value::Object(body)
 }
 
-pub(super) fn message(message: &Message) -> Option<String> {
-    let role = match message.role {
-        Role::System => return None,
-        Role::User => "user",
-        Role::Assistant => "model",
+/// A schema in the few words that are known here: one type for a value, or nothing in its place.
+fn narrowed(schema: &Value) -> Value {
+    let Value::Object(members) = schema else {
+        return schema.clone();
     };
-    Some(json!({ "role": role, "parts": [{ "text": message.content }] }).to_string())
+    let mut narrow = Map::new();
+    for (name, value) in members {
+        match (name.as_str(), value) {
+            ("default", _) => {}
+            ("type", Value::Array(kinds)) => {
+                if let Some(kind) = kinds.iter().find(|kind| **kind != "null") {
+                    narrow.insert(name.clone(), kind.clone());
+                }
+                if kinds.iter().any(|kind| *kind == "null") {
+                    narrow.insert("nullable".to_owned(), json!(true));
+                }
+            }
+            ("properties", Value::Object(params)) => {
+                let params = params.iter();
+                let params = params.map(|(name, param)| (name.clone(), narrowed(param)));
+                narrow.insert(name.clone(), Value::Object(params.collect()));
+            }
+            _ => {
+                narrow.insert(name.clone(), value.clone());
+            }
+        }
+    }
+    Value::Object(narrow)
+}
+
+pub(super) fn message(messages: &[Message]) -> Option<String> {
+    let first = messages.first()?;
+    let text = || json!({ "text": first.content });
+    let (role, parts) = match first.role {
+        Role::System => return None,
+        Role::User => ("user", json!([text()])),
+        Role::Assistant => {
+            let said = Some(text()).filter(|_| !first.content.is_empty() || first.calls.is_empty());
+            let call = |call: &ToolCall| json!({ "functionCall": { "name": call.name, "args": object(&call.args) } });
+            let calls = first.calls.iter().map(call);
+            ("model", said.into_iter().chain(calls).collect())
+        }
+        Role::Tool => {
+            let result = |message: &Message| {
+                let name = message.answers.as_ref().map(|answered| &answered.name);
+                let response = json!({ "result": message.content });
+                json!({ "functionResponse": { "name": name, "response": response } })
+            };
+            ("user", messages.iter().map(result).collect())
+        }
+    };
+    Some(json!({ "role": role, "parts": parts }).to_string())
 }
 
 pub(super) fn read(body: &Value) -> Said {
@@ -74,7 +139,12 @@ pub(super) fn read(body: &Value) -> Said {
             said.text += text;
         } else if let Some(name) = text_at(&part["functionCall"], "name") {
             let args = part["functionCall"]["args"].to_string();
-            said.calls.push(CallPiece { index, name, args });
+            said.calls.push(CallPiece {
+                index,
+                id: String::new(),
+                name,
+                args,
+            });
         }
     }
     said.reasoned |= count(&usage["thoughtsTokenCount"]).is_some_and(|tokens| tokens > 0);

@@ -12,7 +12,8 @@ pub(crate) mod sse;
 use serde_json::{Value, json};
 
 use super::quirks::Quirks;
-use super::{Options, Request};
+use super::{Function, Options, Request};
+use crate::json;
 use crate::session::event::{Message, Role, Usage};
 
 /// A wire format.
@@ -34,6 +35,8 @@ pub(crate) struct Settings<'a> {
     pub(crate) stop: &'a [&'a str],
     pub(crate) options: &'a Options,
     pub(crate) quirks: &'a Quirks,
+    pub(crate) functions: &'a [Function],
+    pub(crate) schema: Option<&'a Value>,
 }
 
 /// What a whole response, or a piece of a streamed one, adds to the reply.
@@ -64,6 +67,8 @@ pub(crate) struct Said {
 pub(crate) struct CallPiece {
     /// Which call it belongs to.
     pub(crate) index: usize,
+    /// More of its id.
+    pub(crate) id: String,
     /// More of its name.
     pub(crate) name: String,
     /// More of its arguments, which are JSON.
@@ -187,16 +192,18 @@ impl Wire {
         }
     }
 
-    /// A message as it is sent; none where it has its place elsewhere.
-    pub(crate) fn message(self, message: &Message) -> Option<String> {
+    /// A message as it is sent, or results of calls that belong together; none where it has its place
+    /// elsewhere.
+    fn messages(self, messages: &[Message]) -> Option<String> {
+        let each = |write: fn(&Message) -> Value| {
+            let written = messages.iter().map(|message| write(message).to_string());
+            Some(written.collect::<Vec<_>>().join(","))
+        };
         match self {
-            Self::OpenAi | Self::Ollama => serde_json::to_string(message).ok(),
-            Self::Anthropic => (message.role != Role::System).then(|| {
-                // A last turn of the model must not end in a blank.
-                let text = message.content.trim_end();
-                json!({ "role": message.role, "content": text }).to_string()
-            }),
-            Self::Gemini => gemini::message(message),
+            Self::OpenAi => each(openai::message),
+            Self::Ollama => each(ollama::message),
+            Self::Anthropic => anthropic::message(messages),
+            Self::Gemini => gemini::message(messages),
         }
     }
 
@@ -242,14 +249,16 @@ impl Written {
         if !messages.starts_with(&self.sent) {
             *self = Self::default();
         }
-        for message in &messages[self.sent.len()..] {
-            if let Some(written) = wire.message(message) {
+        let result = |message: &Message| message.role == Role::Tool;
+        let new = &messages[self.sent.len()..];
+        for together in new.chunk_by(|one, next| result(one) && result(next)) {
+            if let Some(written) = wire.messages(together) {
                 self.text
                     .push_str(if self.text.is_empty() { "" } else { "," });
                 self.text.push_str(&written);
             }
-            self.sent.push(message.clone());
         }
+        self.sent.extend_from_slice(new);
         let (settings, name) = wire.settings(settings, messages);
         let settings = settings.to_string();
         let settings = settings.strip_suffix('}').unwrap_or_default();
@@ -267,6 +276,12 @@ fn instructions(messages: &[Message]) -> String {
         .map(|message| message.content.as_str())
         .collect::<Vec<_>>()
         .join("\n\n")
+}
+
+/// Arguments as an object, for formats that want one; what is none is sent as no arguments.
+fn object(args: &str) -> Value {
+    let args = json::parse(args.as_bytes()).ok();
+    args.filter(Value::is_object).unwrap_or_else(|| json!({}))
 }
 
 /// A counter: numbers are written in more than one way.

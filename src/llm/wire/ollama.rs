@@ -6,9 +6,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{CallPiece, Said, Settings, count, text_at, tokens};
+use super::{CallPiece, Said, Settings, count, object, openai, text_at, tokens};
 use crate::llm::Request;
-use crate::session::event::{Message, Usage};
+use crate::session::event::{Message, ToolCall, Usage};
 
 /// The smallest context that is asked for, in tokens.
 const CONTEXT: usize = 8192;
@@ -21,6 +21,8 @@ pub(super) fn settings(settings: &Settings<'_>, messages: &[Message]) -> Value {
         stop,
         options,
         quirks,
+        functions,
+        schema,
     } = settings;
     let mut how = Map::new();
     if !stop.is_empty() && !quirks.no_stop {
@@ -33,13 +35,36 @@ pub(super) fn settings(settings: &Settings<'_>, messages: &[Message]) -> Value {
         how.insert("num_predict".to_owned(), json!(most));
     }
     let reply = options.max_tokens.map_or(REPLY, |most| most as usize);
-    let needed = tokens(&Request { messages, stop }) + reply;
+    let needed = tokens(&Request {
+        messages,
+        stop,
+        ..Request::default()
+    }) + reply;
     // Another size makes the server load the model anew: so it grows seldom, and by doubling.
     how.insert(
         "num_ctx".to_owned(),
         json!(needed.max(CONTEXT).next_power_of_two()),
     );
-    json!({ "model": model, "stream": options.stream, "options": how })
+    let mut body = json!({ "model": model, "stream": options.stream, "options": how });
+    if !functions.is_empty() {
+        body["tools"] = openai::tools(functions);
+    }
+    if let Some(schema) = schema.filter(|_| !quirks.no_schema) {
+        body["format"] = schema.clone();
+    }
+    body
+}
+
+pub(super) fn message(message: &Message) -> Value {
+    let mut written = json!({ "role": message.role, "content": message.content });
+    if !message.calls.is_empty() {
+        let call = |call: &ToolCall| json!({ "function": { "name": call.name, "arguments": object(&call.args) } });
+        written["tool_calls"] = message.calls.iter().map(call).collect();
+    }
+    if let Some(answered) = &message.answers {
+        written["tool_name"] = json!(answered.name);
+    }
+    written
 }
 
 pub(super) fn read(body: &Value) -> Said {
@@ -57,6 +82,7 @@ pub(super) fn read(body: &Value) -> Said {
         calls: calls
             .map(|(index, call)| CallPiece {
                 index,
+                id: String::new(),
                 name: text_at(&call["function"], "name").unwrap_or_default(),
                 args: call["function"]["arguments"].to_string(),
             })

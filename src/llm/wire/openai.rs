@@ -6,7 +6,8 @@
 use serde_json::{Map, Value, json};
 
 use super::{CallPiece, Said, Settings, count, text_at};
-use crate::session::event::Usage;
+use crate::llm::Function;
+use crate::session::event::{Message, ToolCall, Usage};
 
 /// The most stop texts that are taken.
 const STOPS: usize = 4;
@@ -17,6 +18,8 @@ pub(super) fn settings(settings: &Settings<'_>) -> Value {
         stop,
         options,
         quirks,
+        functions,
+        schema,
     } = settings;
     let mut body = Map::new();
     body.insert("model".to_owned(), json!(model));
@@ -41,7 +44,44 @@ pub(super) fn settings(settings: &Settings<'_>) -> Value {
             json!({ "include_usage": true }),
         );
     }
+    if !functions.is_empty() {
+        body.insert("tools".to_owned(), tools(functions));
+    }
+    if let Some(schema) = schema.filter(|_| !quirks.no_schema) {
+        let schema = json!({ "name": "decision", "schema": schema });
+        body.insert(
+            "response_format".to_owned(),
+            json!({ "type": "json_schema", "json_schema": schema }),
+        );
+    }
     Value::Object(body)
+}
+
+/// The functions that may be called.
+pub(super) fn tools(functions: &[Function]) -> Value {
+    let tool = |function: &Function| {
+        json!({ "type": "function", "function": {
+            "name": function.name,
+            "description": function.description,
+            "parameters": function.parameters,
+        } })
+    };
+    functions.iter().map(tool).collect()
+}
+
+pub(super) fn message(message: &Message) -> Value {
+    let mut written = json!({ "role": message.role, "content": message.content });
+    if !message.calls.is_empty() {
+        let call = |call: &ToolCall| {
+            let function = json!({ "name": call.name, "arguments": call.args });
+            json!({ "id": call.id, "type": "function", "function": function })
+        };
+        written["tool_calls"] = message.calls.iter().map(call).collect();
+    }
+    if let Some(answered) = &message.answers {
+        written["tool_call_id"] = json!(answered.id);
+    }
+    written
 }
 
 pub(super) fn whole(body: &Value) -> Said {
@@ -83,6 +123,7 @@ fn read(choice: &Value, message: &Value, body: &Value) -> Said {
             .as_u64()
             .and_then(|index| index.try_into().ok())
             .unwrap_or(at),
+        id: text_at(call, "id").unwrap_or_default(),
         name: text_at(&call["function"], "name").unwrap_or_default(),
         args: match &call["function"]["arguments"] {
             Value::String(args) => args.clone(),
