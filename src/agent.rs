@@ -122,6 +122,7 @@ impl Agent {
             session,
             transcript: Transcript::default(),
             tally: Tally::default(),
+            tainted: !task.attachments.is_empty(),
         };
         let opened = self.open(&task, &mut run);
         self.current = Some(run);

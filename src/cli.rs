@@ -52,6 +52,12 @@ pub enum Command {
         #[command(subcommand)]
         action: Option<ConfigAction>,
     },
+    /// Try the rules about what may run
+    Policy {
+        /// What to do with them
+        #[command(subcommand)]
+        action: PolicyAction,
+    },
     /// Read a model's reply on standard input and print what it comes to, as JSON
     Parse {
         /// Why the reply ended: stop, length, or what the endpoint said
@@ -80,6 +86,20 @@ pub enum ToolsAction {
     },
     /// Read the tools file and say what is wrong with it
     Check,
+}
+
+/// What to do with the rules.
+#[derive(Debug, Subcommand)]
+pub enum PolicyAction {
+    /// Say what would be said to a call, and why; nothing runs
+    Test {
+        /// The call, as a model would write it
+        #[arg(required = true)]
+        call: Vec<String>,
+        /// As if the model had read something from outside
+        #[arg(long)]
+        tainted: bool,
+    },
 }
 
 /// What to do with the settings.

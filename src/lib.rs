@@ -92,10 +92,8 @@ fn carry_out(
         Some(Command::Config { action }) => commands::settings::run(action, layers, screen),
         None => query(Vec::new(), layers?, screen),
         Some(Command::Ask { query: words }) => query(words, layers?, screen),
-        Some(Command::Tools { action }) => {
-            layers?;
-            commands::tools(action, options, screen)
-        }
+        Some(Command::Tools { action }) => commands::tools(action, &layers?, screen),
+        Some(Command::Policy { action }) => commands::policy(&action, &layers?, screen),
         Some(Command::Parse { finish_reason }) => {
             layers?;
             commands::parse(&finish_reason, options, screen)
@@ -121,7 +119,10 @@ fn query(words: Vec<String>, layers: Layers, screen: Screen) -> Result<u8> {
         sinks.insert(0, Box::new(LateInput));
     }
     interrupt::install(false)?;
-    let mut agent = Agent::new(config.engine(None)?, sinks);
+    let mut agent = Agent::new(
+        config.engine(None, repl::confirm::at_terminal(config.screen))?,
+        sinks,
+    );
     let attachments = format!("{}{}", config.attachments, input.data);
     match agent.run(Task {
         query: input.question,

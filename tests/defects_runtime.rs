@@ -19,17 +19,19 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use reagent::agent::Agent;
+use reagent::engine::approval::Desk;
 use reagent::engine::cycle::Loop;
 use reagent::engine::limits::Limits;
 use reagent::engine::planner::Style;
 use reagent::engine::planner::react::{PROMPT, React};
-use reagent::engine::policy::{ByTool, Circumstances, Decision, Policy, Verdict};
+use reagent::engine::policy::{ByRules, Circumstances, Decision, Policy, Verdict};
 use reagent::engine::{Engine, Step};
 use reagent::error::{Class, Error, Result};
 use reagent::llm::{Finish, Listener, Llm, Reply, Request};
 use reagent::session::event::{Event, Fact, SpanKind, Status, Usage};
 use reagent::session::{Sink, Sinks};
 use reagent::tool::params::{Param, Type};
+use reagent::tool::rule::Rules;
 use reagent::tool::{Approval, Effect, Spec, Tool, Toolchain};
 use serde_json::{Map, Value, json};
 
@@ -131,12 +133,18 @@ fn engine_of(
         ttl: NonZeroU32::new(ttl).unwrap(),
         ..Limits::default()
     };
-    Box::new(Loop::new(Box::new(planner), policy, tools.clone(), limits))
+    Box::new(Loop::new(
+        Box::new(planner),
+        policy,
+        Desk::default(),
+        tools.clone(),
+        limits,
+    ))
 }
 
 /// The engine `react` with this model.
 pub(crate) fn engine(llm: Box<dyn Llm>, tools: &Rc<Toolchain>, ttl: u32) -> Box<dyn Engine> {
-    let policy = ByTool::new(tools.clone(), false);
+    let policy = ByRules::new(tools.clone(), Rules::default(), false);
     engine_of(llm, tools, Box::new(policy), ttl)
 }
 

@@ -381,7 +381,12 @@ fn an_unknown_placeholder_of_a_prompt_is_named_and_not_a_crash() {
 
 /// The tools that come with the program.
 fn default_tools() -> Toolchain {
-    Toolchain::new(manifest::load(manifest::DEFAULT, "tools.toml").unwrap()).unwrap()
+    Toolchain::new(
+        manifest::load(manifest::DEFAULT, "tools.toml")
+            .unwrap()
+            .tools,
+    )
+    .unwrap()
 }
 
 /// T28, T29

@@ -28,6 +28,7 @@ mod keys;
 mod models;
 mod parse;
 mod pipes;
+mod policy;
 mod repl;
 mod replies;
 mod rulings;

@@ -5,17 +5,20 @@ pub(crate) mod doctor;
 pub(crate) mod settings;
 
 use std::io::{self, Read};
+use std::rc::Rc;
 
 use serde_json::{Map, Value, json};
 
-use crate::cli::{Options, ToolsAction, Usage};
+use crate::cli::{Options, PolicyAction, ToolsAction, Usage};
 use crate::config::{self, Config, Layers};
+use crate::engine::approval::{Clearance, Desk};
 use crate::engine::executor::Executor;
 use crate::engine::parse::{self, Next};
-use crate::engine::policy::{ByTool, Circumstances, Decision, Policy, Verdict};
+use crate::engine::policy::{ByRules, Circumstances, Decision, Policy, Verdict};
 use crate::error::{Error, Result};
 use crate::llm::{self, Finish};
 use crate::near::did_you_mean;
+use crate::repl::confirm;
 use crate::session::Session;
 use crate::session::event::{Start, Status};
 use crate::tool::call::{Args, Proposal};
@@ -49,9 +52,9 @@ pub(crate) fn usage(usage: &Usage, screen: Screen) -> u8 {
 }
 
 /// `reagent tools`.
-pub(crate) fn tools(action: Option<ToolsAction>, options: &Options, screen: Screen) -> Result<u8> {
+pub(crate) fn tools(action: Option<ToolsAction>, layers: &Layers, screen: Screen) -> Result<u8> {
     let mut notices = Vec::new();
-    let tools = config::tools(options, &mut notices)?;
+    let tools = config::tools(&layers.options(), &mut notices)?;
     for notice in &notices {
         screen.notice(notice);
     }
@@ -70,7 +73,7 @@ pub(crate) fn tools(action: Option<ToolsAction>, options: &Options, screen: Scre
             screen.put(&clean(&described(find(&tools, &name)?)))?;
             Ok(0)
         }
-        ToolsAction::Call { name, args } => call(tools, &name, &args, options.yes, screen),
+        ToolsAction::Call { name, args } => call(tools, &name, &args, layers, screen),
         ToolsAction::Check => {
             screen.put(&format!("{} tools, no mistakes\n", tools.specs().count()))?;
             Ok(0)
@@ -109,7 +112,14 @@ fn described(spec: &Spec) -> String {
 }
 
 /// Calls a tool by hand, under the same policy and limits as in a run.
-fn call(tools: Toolchain, name: &str, words: &[String], yes: bool, screen: Screen) -> Result<u8> {
+fn call(
+    tools: Toolchain,
+    name: &str,
+    words: &[String],
+    layers: &Layers,
+    screen: Screen,
+) -> Result<u8> {
+    let options = layers.options();
     let args = arguments(find(&tools, name)?, words)?;
     let proposal = Proposal {
         tool: name.to_owned(),
@@ -118,21 +128,23 @@ fn call(tools: Toolchain, name: &str, words: &[String], yes: bool, screen: Scree
     let call = tools
         .bind(&proposal)
         .map_err(|rejection| Error::config(rejection.0))?;
-    let tools = std::rc::Rc::new(tools);
-    let verdict = ByTool::new(tools.clone(), yes)
-        .judge(&Decision::Act(call.clone()), &Circumstances::default());
-    if let Verdict::Unapproved(why) = verdict {
+    let tools = Rc::new(tools);
+    let policy = ByRules::new(tools.clone(), layers.rules().clone(), options.yes);
+    let verdict = policy.judge(&Decision::Act(call.clone()), &Circumstances::default());
+    let shown = tools.display(&call);
+    let clearance = Desk::new(confirm::at_terminal(screen)).clear(verdict, &call.tool, &shown);
+    if let Clearance::Denied(why) | Clearance::Unapproved(why) = clearance {
         return Err(Error::PolicyViolation(why));
     }
     let start = Start {
-        query: tools.display(&call),
+        query: shown,
         model: String::new(),
         engine: String::new(),
         ttl: 0,
         continues: None,
     };
     let mut session = Session::start(start, Vec::new())?;
-    let observation = Executor::new(tools).execute(&call, verdict, &mut session)?;
+    let observation = Executor::new(tools).execute(&call, clearance, &mut session)?;
     match observation
         .text
         .strip_prefix("Error: ")
@@ -186,6 +198,36 @@ pub(crate) fn models(layers: Layers, screen: Screen) -> Result<u8> {
     for name in names {
         screen.put(&format!("{}\n", strict(&name)))?;
     }
+    Ok(0)
+}
+
+/// `reagent policy test`: what would be said to a call, and why. Nothing runs.
+pub(crate) fn policy(action: &PolicyAction, layers: &Layers, screen: Screen) -> Result<u8> {
+    let PolicyAction::Test { call, tainted } = action;
+    let options = layers.options();
+    let tools = Rc::new(config::tools(&options, &mut Vec::new())?);
+    let written = format!("Action: {}", call.join(" "));
+    let wrong = |why: String| Error::config_hint(why, "reagent policy test 'add_numbers(1, 2)'");
+    let call = match parse::parse(&written, Finish::Stop).next {
+        Next::Action(proposal) => tools.bind(&proposal).map_err(|why| wrong(why.0))?,
+        Next::Malformed(why) => return Err(wrong(why)),
+        _ => return Err(wrong("this is no call".to_owned())),
+    };
+    let policy = ByRules::new(tools, layers.rules().clone(), options.yes);
+    let circumstances = Circumstances {
+        tainted: *tainted,
+        ..Circumstances::default()
+    };
+    let (word, why) = match policy.judge(&Decision::Act(call), &circumstances) {
+        Verdict::Allow => ("allow", None),
+        Verdict::Ask { why, .. } => ("ask", Some(why)),
+        Verdict::Deny(why) => ("deny", Some(why)),
+    };
+    screen.put(&match (options.json, why) {
+        (true, why) => json_line(&json!({ "verdict": word, "why": why }).to_string()),
+        (false, Some(why)) => format!("{word}: {}\n", strict(&why)),
+        (false, None) => format!("{word}\n"),
+    })?;
     Ok(0)
 }
 

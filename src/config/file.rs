@@ -24,9 +24,16 @@ use crate::llm::provider::{PROVIDERS, Provider};
 use crate::llm::wire::Wire;
 use crate::near::did_you_mean;
 use crate::tables::{self, Item, Read, known_keys, mistake, sub_table, text, value};
+use crate::tool::rule::{self, Rules};
 
 /// The keys that are no flags.
-const OTHERS: [&str; 4] = ["aliases", "providers", "api_key_cmd", "plain_http"];
+const OTHERS: [&str; 5] = [
+    "aliases",
+    "providers",
+    "policy",
+    "api_key_cmd",
+    "plain_http",
+];
 
 /// Everything that the file says.
 #[derive(Default, Clone)]
@@ -41,6 +48,8 @@ pub(crate) struct File {
     pub(crate) key_command: Vec<String>,
     /// Whether plain http may leave this machine.
     pub(crate) plain_http: bool,
+    /// What may run, what is asked about, what never runs.
+    pub(crate) rules: Rules,
 }
 
 /// The flags alone, as a command line.
@@ -74,6 +83,7 @@ fn document(document: &DeTable<'_>) -> Read<File> {
                 let rows = rows.map(|(name, item)| provider(name.get_ref(), item));
                 file.providers = rows.collect::<Read<_>>()?;
             }
+            "policy" => file.rules = rule::read(item, "config.toml")?,
             "api_key_cmd" => file.key_command = words(item, name)?,
             "plain_http" => file.plain_http = flag(item, name)?,
             _ if longs.iter().any(|long| long == name) => flags.extend(as_flag(name, item)?),

@@ -15,19 +15,22 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::cli::{EngineName, OnLimit, Options};
+use crate::engine::approval::{Ask, Desk};
 use crate::engine::cycle::Loop;
 use crate::engine::planner::native::{self, Native};
 use crate::engine::planner::plan::{self, Planned};
 use crate::engine::planner::react::{self, React};
 use crate::engine::planner::{Planner, Style};
-use crate::engine::policy::ByTool;
+use crate::engine::policy::ByRules;
 use crate::engine::{Engine, limits};
 use crate::error::{Error, Result};
 use crate::llm::provider::PROVIDERS;
 use crate::llm::resolve::{self, Known, Source};
 use crate::llm::wire::Wire;
 use crate::llm::{self, Choice};
-use crate::tool::{Toolchain, manifest};
+use crate::tool::manifest::{self, Manifest};
+use crate::tool::rule::Rules;
+use crate::tool::{Approval, Toolchain};
 use crate::ui::screen::{Color, Screen};
 use file::File;
 pub(crate) use origin::DEFAULT;
@@ -81,6 +84,11 @@ impl Layers {
     pub fn options(&self) -> Options {
         let own = self.environment.clone().over(&self.file.options);
         self.flags.clone().over(&own)
+    }
+
+    /// What the person's rules say.
+    pub(crate) fn rules(&self) -> &Rules {
+        &self.file.rules
     }
 
     /// Other names for models.
@@ -229,8 +237,13 @@ impl Config {
         Ok(())
     }
 
-    /// The engine that all this comes to. `ask` is asked at the limit, if somebody can be.
-    pub fn engine(&self, ask: Option<Box<dyn FnMut(u32) -> bool>>) -> Result<Box<dyn Engine>> {
+    /// The engine that all this comes to. `go_on` is asked at the limit, and `approve` about actions, if
+    /// somebody can be.
+    pub fn engine(
+        &self,
+        go_on: Option<Box<dyn FnMut(u32) -> bool>>,
+        approve: Option<Ask>,
+    ) -> Result<Box<dyn Engine>> {
         let style = |name: &str, built_in| {
             let own = self.prompts.iter().find(|(engine, _)| *engine == name);
             Style {
@@ -239,9 +252,9 @@ impl Config {
                 steps: !self.options.quiet,
             }
         };
-        let on_limit = match (self.options.on_limit.unwrap_or_default(), ask) {
+        let on_limit = match (self.options.on_limit.unwrap_or_default(), go_on) {
             (OnLimit::Answer, _) => limits::OnLimit::Answer,
-            (OnLimit::Stop, Some(ask)) => limits::OnLimit::Ask(ask),
+            (OnLimit::Stop, Some(go_on)) => limits::OnLimit::Ask(go_on),
             (OnLimit::Stop, None) => limits::OnLimit::Stop,
         };
         let limits = limits::Limits {
@@ -264,10 +277,15 @@ impl Config {
                 }
             }
         };
-        let policy = ByTool::new(self.tools.clone(), self.options.yes);
+        let policy = ByRules::new(
+            self.tools.clone(),
+            self.keys.layers.rules().clone(),
+            self.options.yes,
+        );
         Ok(Box::new(Loop::new(
             planner,
             Box::new(policy),
+            Desk::new(approve),
             self.tools.clone(),
             limits,
         )))
@@ -310,7 +328,7 @@ pub(crate) fn tools(options: &Options, notices: &mut Vec<String>) -> Result<Tool
         }
         ToolsFile::BuiltIn => manifest::DEFAULT.to_owned(),
     };
-    let tools = manifest::load(&text, &file.to_string())?;
+    let Manifest { tools, mut rules } = manifest::load(&text, &file.to_string())?;
     if matches!(file, ToolsFile::Project(_)) && text != manifest::DEFAULT {
         let (pure, left_out) = manifest::only_pure(tools);
         notices.push(format!(
@@ -318,9 +336,11 @@ pub(crate) fn tools(options: &Options, notices: &mut Vec<String>) -> Result<Tool
              left out; --tools tools.toml uses them all",
             pure.len()
         ));
-        return Toolchain::new(pure);
+        // Nobody has vouched for it: it can only narrow.
+        rules.rules.retain(|rule| rule.then != Approval::Allow);
+        return Ok(Toolchain::new(pure)?.with_rules(rules));
     }
-    Toolchain::new(tools)
+    Ok(Toolchain::new(tools)?.with_rules(rules))
 }
 
 fn read_file(path: &Path) -> Result<String> {

@@ -1,11 +1,11 @@
-//! The only place where a tool is run: after a verdict, inside a span.
+//! The only place where a tool is run: when it is cleared, inside a span.
 
 use std::rc::Rc;
 use std::time::Instant;
 
 use serde_json::Value;
 
-use super::policy::Verdict;
+use super::approval::Clearance;
 use crate::error::Result;
 use crate::interrupt;
 use crate::secret::scrub;
@@ -36,20 +36,22 @@ impl Executor {
         Self { tools }
     }
 
-    /// Runs a call that was allowed. A tool that fails, and a call that was denied, are observations;
+    /// Runs a call that was cleared. A tool that fails, and a call that was denied, are observations;
     /// an error means that the record could not be written.
     pub fn execute(
         &self,
         call: &Call,
-        verdict: Verdict,
+        clearance: Clearance,
         session: &mut Session,
     ) -> Result<Observation> {
         let title = self.tools.display(call);
         session.span(SpanKind::Tool, &title, |span| {
             let begun = Instant::now();
-            let result = match verdict {
-                Verdict::Allow => self.call(call),
-                Verdict::Deny(why) | Verdict::Unapproved(why) => Err(format!("not allowed: {why}")),
+            let result = match clearance {
+                Clearance::Cleared { .. } => self.call(call),
+                Clearance::Denied(why) | Clearance::Unapproved(why) => {
+                    Err(format!("not allowed: {why}"))
+                }
             };
             // What the tool gave when its wait was cut short is nobody's result.
             interrupt::check()?;

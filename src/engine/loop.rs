@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use serde_json::Value;
 
+use super::approval::{Clearance, Desk};
 use super::executor::{Executor, Observation};
 use super::limits::{Admission, Limits};
 use super::parse::INVENTED;
@@ -14,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::session::event::{Fact, Message, SpanKind, ToolCall};
 use crate::tool::call::Call;
-use crate::tool::{Toolchain, text_of};
+use crate::tool::{Effect, Toolchain, text_of};
 
 /// The longest reason that the model is given.
 const REASON: usize = 1000;
@@ -23,6 +24,7 @@ const REASON: usize = 1000;
 pub struct Loop {
     planner: Box<dyn Planner>,
     policy: Box<dyn Policy>,
+    desk: Desk,
     executor: Executor,
     limits: Limits,
     tools: Rc<Toolchain>,
@@ -33,12 +35,14 @@ impl Loop {
     pub fn new(
         planner: Box<dyn Planner>,
         policy: Box<dyn Policy>,
+        desk: Desk,
         tools: Rc<Toolchain>,
         limits: Limits,
     ) -> Self {
         Self {
             planner,
             policy,
+            desk,
             executor: Executor::new(tools.clone()),
             limits,
             tools,
@@ -174,17 +178,26 @@ impl Loop {
             call: shown.clone(),
         })?;
         run.tally.check_repeats(call, &shown)?;
-        let verdict = self.policy.judge(&decision, &Circumstances { confidence });
-        let allowed = verdict == Verdict::Allow;
-        if let Verdict::Unapproved(why) = &verdict {
+        let tainted = run.tainted;
+        let circumstances = Circumstances {
+            confidence,
+            tainted,
+        };
+        let verdict = self.policy.judge(&decision, &circumstances);
+        let clearance = self.desk.clear(verdict, &call.tool, &shown);
+        let allowed = matches!(clearance, Clearance::Cleared { .. });
+        if let Clearance::Unapproved(why) = &clearance {
             run.tally.unapproved = Some(why.clone());
         }
         let Observation {
             value,
             mut text,
             ms,
-        } = self.executor.execute(call, verdict, &mut run.session)?;
+        } = self.executor.execute(call, clearance, &mut run.session)?;
         let ok = value.is_some();
+        let spec = self.tools.find(&call.tool).map(|tool| tool.spec());
+        run.tainted |= allowed && spec.is_some_and(|spec| spec.effect > Effect::Pure);
+        let ends = spec.is_some_and(|spec| spec.ends);
         run.tally.tool_calls += u32::from(allowed);
         let times = run.tally.note(call, &text);
         if ok {
@@ -209,10 +222,6 @@ impl Loop {
             ms,
         })?;
         self.tell(asked, value.as_ref(), &told, run)?;
-        let ends = self
-            .tools
-            .find(&call.tool)
-            .is_some_and(|tool| tool.spec().ends);
         match value {
             Some(value) if ends && value["done"] == true => {
                 let text = match value.get("answer") {
@@ -268,13 +277,17 @@ impl Loop {
     /// The answer passes the policy too; then it is given, with what the person should know about it.
     fn finish(&mut self, answer: Answer, confidence: Option<Value>, run: &mut Run) -> Result<Step> {
         let decision = Decision::Finish(answer);
-        let verdict = self.policy.judge(&decision, &Circumstances { confidence });
+        let circumstances = Circumstances {
+            confidence,
+            tainted: run.tainted,
+        };
+        let verdict = self.policy.judge(&decision, &circumstances);
         let Decision::Finish(answer) = decision else {
             return Ok(Step::Continue);
         };
         match verdict {
             Verdict::Allow => give(answer, &self.tools, run),
-            Verdict::Unapproved(why) => Err(Error::PolicyViolation(why)),
+            Verdict::Ask { why, .. } => Err(Error::PolicyViolation(why)),
             Verdict::Deny(why) => {
                 let told = self.reject(&format!("not allowed: {why}"), "", run);
                 told.map_err(|error| match error {

@@ -3,6 +3,7 @@
 //! There is one loop ([`cycle`]); what differs between engines is the planner, which turns what has
 //! been said so far into the next decision. A whole other loop can take its place by [`Engine`].
 
+pub mod approval;
 #[path = "loop.rs"]
 pub mod cycle;
 pub mod executor;
@@ -55,6 +56,8 @@ pub struct Run {
     pub transcript: Transcript,
     /// What has been used up.
     pub tally: Tally,
+    /// Whether the model has seen something from outside.
+    pub tainted: bool,
 }
 
 /// What a step came to.

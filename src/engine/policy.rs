@@ -6,7 +6,11 @@ use serde_json::Value;
 
 use super::Answer;
 use crate::tool::call::Call;
-use crate::tool::{Approval, Toolchain};
+use crate::tool::rule::{Rule, Rules};
+use crate::tool::{Approval, Effect, Toolchain};
+
+/// How sure a model that says so has to be, unless the person says otherwise.
+const MIN_CONFIDENCE: f64 = 0.5;
 
 /// What the model decided.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,15 +21,30 @@ pub enum Decision {
     Finish(Answer),
 }
 
-/// What a policy says to a decision.
+/// What a decision comes with.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Circumstances {
+    /// How sure the model says it is, if it says so, and as it says so.
+    pub confidence: Option<Value>,
+    /// Whether the model has seen something from outside, which may have told it what to do.
+    pub tainted: bool,
+}
+
+/// What a policy says to a decision, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// It may happen.
     Allow,
-    /// It may not, for this reason. The model is told.
+    /// It may happen if the person says so. With `again`, also where the person has said that the tool
+    /// may always run.
+    Ask {
+        /// Why the person is asked.
+        why: String,
+        /// Whether an earlier `always` does not count.
+        again: bool,
+    },
+    /// It may not. The model is told.
     Deny(String),
-    /// It may not, as somebody would have to approve of it and nobody is there to ask.
-    Unapproved(String),
 }
 
 /// Judges decisions.
@@ -34,54 +53,41 @@ pub trait Policy {
     fn judge(&self, decision: &Decision, circumstances: &Circumstances) -> Verdict;
 }
 
-/// What a decision comes with.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Circumstances {
-    /// How sure the model says it is, if it says so, and as it says so.
-    pub confidence: Option<Value>,
-}
-
-/// Goes by what each tool declares: `approval = "allow"`, `"ask"` or `"deny"`. Every answer passes.
-pub struct ByTool {
+/// Goes by the rules of the person, by those that came with the tools, and, where none fits, by what each
+/// tool declares. Every answer passes, if the model is sure enough of it.
+pub struct ByRules {
     tools: Rc<Toolchain>,
+    own: Rules,
     yes: bool,
-    min_confidence: f64,
 }
 
-/// How sure a model that says so has to be.
-const MIN_CONFIDENCE: f64 = 0.5;
-
-impl ByTool {
-    /// With `yes`, what would be asked is allowed; without, there is nobody to ask, and it is denied.
-    pub fn new(tools: Rc<Toolchain>, yes: bool) -> Self {
-        Self {
-            tools,
-            yes,
-            min_confidence: MIN_CONFIDENCE,
-        }
+impl ByRules {
+    /// `own` are the rules of the person. With `yes`, what would be asked is allowed.
+    pub fn new(tools: Rc<Toolchain>, own: Rules, yes: bool) -> Self {
+        Self { tools, own, yes }
     }
 
     /// What is wrong with a confidence: one that is none, or too little of it. Where none is given, all
     /// is well.
     fn doubt(&self, confidence: Option<&Value>) -> Option<String> {
         let confidence = confidence?;
-        let number = confidence
-            .as_f64()
-            .filter(|number| (0.0..=1.0).contains(number));
-        match number {
+        let least = [self.own.min_confidence, self.tools.rules().min_confidence];
+        let least = least.into_iter().flatten().reduce(f64::max);
+        let least = least.unwrap_or(MIN_CONFIDENCE);
+        let number = confidence.as_f64();
+        match number.filter(|number| (0.0..=1.0).contains(number)) {
             None => Some(format!(
                 "confidence is a number from 0 to 1, not {confidence}"
             )),
-            Some(number) if number < self.min_confidence => Some(format!(
-                "confidence {confidence} is below {}",
-                self.min_confidence
-            )),
+            Some(number) if number < least => {
+                Some(format!("confidence {confidence} is below {least}"))
+            }
             Some(_) => None,
         }
     }
 }
 
-impl Policy for ByTool {
+impl Policy for ByRules {
     fn judge(&self, decision: &Decision, circumstances: &Circumstances) -> Verdict {
         if let Some(doubt) = self.doubt(circumstances.confidence.as_ref()) {
             return Verdict::Deny(doubt);
@@ -89,14 +95,38 @@ impl Policy for ByTool {
         let Decision::Act(call) = decision else {
             return Verdict::Allow;
         };
-        match self.tools.find(&call.tool).map(|tool| tool.spec().approval) {
-            Some(Approval::Allow) => Verdict::Allow,
-            Some(Approval::Ask) if self.yes => Verdict::Allow,
-            Some(Approval::Ask) => {
-                Verdict::Unapproved(format!("`{}` needs approval, which nobody gave", call.tool))
-            }
-            Some(Approval::Deny) => Verdict::Deny(format!("`{}` is not allowed to run", call.tool)),
-            None => Verdict::Deny(format!("there is no tool `{}`", call.tool)),
+        let name = &call.tool;
+        let Some(tool) = self.tools.find(name) else {
+            return Verdict::Deny(format!("there is no tool `{name}`"));
+        };
+        let spec = tool.spec();
+        let strictest = |rules: &'_ Rules| -> Option<Rule> {
+            let fitting = rules
+                .rules
+                .iter()
+                .filter(|rule| rule.fits(tool, &call.args));
+            fitting.max_by_key(|rule| rule.then).cloned()
+        };
+        let (own, theirs) = (strictest(&self.own), strictest(self.tools.rules()));
+        // The person's rules stand in the place of what a tool declares; those that came with the tools
+        // can make either stricter.
+        let declared = format!("the tool `{name}` wants it so");
+        let base = own.map_or((spec.approval, declared), |rule| (rule.then, rule.because));
+        let (then, why) = match theirs {
+            Some(rule) if rule.then > base.0 => (rule.then, rule.because),
+            _ => base,
+        };
+        let risky = circumstances.tainted && spec.effect >= Effect::Outward;
+        match then {
+            Approval::Deny => Verdict::Deny(format!("`{name}`: {why}")),
+            _ if self.yes => Verdict::Allow,
+            Approval::Ask => Verdict::Ask { why, again: risky },
+            Approval::Allow if risky => Verdict::Ask {
+                why: "the model has read something from outside, and this has an effect there"
+                    .to_owned(),
+                again: true,
+            },
+            Approval::Allow => Verdict::Allow,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The prompt: a line is a command or a question, until there are no more.
 
 mod command;
+pub(crate) mod confirm;
 mod editor;
 
 use std::io::{self, BufRead, IsTerminal, Read};
@@ -35,7 +36,10 @@ pub(crate) struct Repl {
 pub fn run(config: Config, first: &str) -> Result<u8> {
     let mut editor = Editor::open(&config)?;
     interrupt::install(editor.is_terminal())?;
-    let agent = Agent::new(config.engine(go_on(&config))?, crate::sinks(&config));
+    let agent = Agent::new(
+        config.engine(go_on(&config), confirm::at_terminal(config.screen))?,
+        crate::sinks(&config),
+    );
     let mut repl = Repl {
         config,
         agent,
@@ -103,8 +107,10 @@ impl Repl {
 
     /// Another engine, made from the settings as they are now.
     fn renew(&mut self) -> Result<()> {
-        self.agent
-            .set_engine(self.config.engine(go_on(&self.config))?);
+        self.agent.set_engine(self.config.engine(
+            go_on(&self.config),
+            confirm::at_terminal(self.config.screen),
+        )?);
         Ok(())
     }
 }

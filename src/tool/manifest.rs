@@ -18,6 +18,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::function::{self, Body, Escape, Function, Limits};
 use super::params::{Param, Type};
+use super::rule::{self, Rules};
 use super::template::Template;
 use super::{Approval, Arithmetic, Effect, Spec, Tool, math};
 use crate::error::Result;
@@ -33,15 +34,31 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest description; it is part of every prompt.
 const DESCRIPTION: usize = 1000;
 
+/// What a manifest declares.
+pub struct Manifest {
+    /// The tools, in order.
+    pub tools: Vec<Box<dyn Tool>>,
+    /// Rules about their calls.
+    pub rules: Rules,
+}
+
 /// Reads a manifest; `file` is its name in errors.
-pub fn load(text: &str, file: &str) -> Result<Vec<Box<dyn Tool>>> {
-    tables::read(text, file, tools)
+pub fn load(text: &str, file: &str) -> Result<Manifest> {
+    tables::read(text, file, |document| {
+        known_keys(document, &["tool", "policy"], "key")?;
+        Ok(Manifest {
+            tools: tools(document)?,
+            rules: match document.get("policy") {
+                Some(item) => rule::read(item, file)?,
+                None => Rules::default(),
+            },
+        })
+    })
 }
 
 type Bindings = Vec<(String, Bound)>;
 
 fn tools(document: &DeTable<'_>) -> Read<Vec<Box<dyn Tool>>> {
-    known_keys(document, &["tool"], "key")?;
     let Some(list) = document.get("tool") else {
         return Ok(Vec::new());
     };
@@ -82,6 +99,30 @@ impl Tool for Declared {
     }
 
     fn call(&self, args: &Map<String, Value>) -> std::result::Result<Value, String> {
+        self.function.run(&self.full(args), &self.limits)
+    }
+
+    fn host(&self, args: &Map<String, Value>) -> Option<String> {
+        let full = self.full(args);
+        let url = ["url", "base_url"]
+            .iter()
+            .find_map(|name| function::text(&full, name))?;
+        let uri: ureq::http::Uri = url.parse().ok()?;
+        uri.host().map(str::to_owned)
+    }
+
+    fn arithmetic(&self) -> Option<Arithmetic> {
+        match self.function.body {
+            _ if !self.bound.is_empty() => None,
+            Body::Numbers(operation) => Some(Arithmetic::Sign(operation.sign())),
+            Body::Call(_) => (self.function.name == math::CALCULATE).then_some(Arithmetic::Whole),
+        }
+    }
+}
+
+impl Declared {
+    /// All arguments of the function: the model's, the defaults, and what is bound.
+    fn full(&self, args: &Map<String, Value>) -> Map<String, Value> {
         let mut full = args.clone();
         for param in &self.spec.params {
             if let Some(default) = &param.default {
@@ -99,19 +140,9 @@ impl Tool for Declared {
             })
             .collect();
         full.extend(bound);
-        self.function.run(&full, &self.limits)
+        full
     }
 
-    fn arithmetic(&self) -> Option<Arithmetic> {
-        match self.function.body {
-            _ if !self.bound.is_empty() => None,
-            Body::Numbers(operation) => Some(Arithmetic::Sign(operation.sign())),
-            Body::Call(_) => (self.function.name == math::CALCULATE).then_some(Arithmetic::Whole),
-        }
-    }
-}
-
-impl Declared {
     fn read(item: &Item<'_>) -> Read<Self> {
         const KEYS: &[&str] = &[
             "name",
@@ -161,12 +192,7 @@ impl Declared {
         }
         let approval = match text("approval") {
             None => Approval::Allow,
-            Some((word, item)) => match word? {
-                "allow" => Approval::Allow,
-                "ask" => Approval::Ask,
-                "deny" => Approval::Deny,
-                _ => return mistake(item, "`approval` is \"allow\", \"ask\" or \"deny\""),
-            },
+            Some((_, item)) => rule::approval(item, "approval")?,
         };
         let timeout = match text("timeout") {
             None => TIMEOUT,

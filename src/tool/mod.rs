@@ -12,6 +12,7 @@ pub mod literal;
 pub mod manifest;
 pub(crate) mod math;
 pub mod params;
+pub mod rule;
 pub(crate) mod template;
 pub(crate) mod time;
 pub(crate) mod weather;
@@ -27,6 +28,7 @@ use crate::error::{Error, Result};
 use crate::near::nearest;
 use call::{Args, Call, Proposal};
 use params::Param;
+use rule::Rules;
 
 /// Something that the model can call.
 pub trait Tool {
@@ -36,6 +38,12 @@ pub trait Tool {
     /// Runs it with arguments that fit its parameters; those not given take their defaults.
     /// The error is told to the model, so it says what to do instead.
     fn call(&self, args: &Map<String, Value>) -> std::result::Result<Value, String>;
+
+    /// The host that a call with these arguments would speak to, if that can be told.
+    fn host(&self, args: &Map<String, Value>) -> Option<String> {
+        let _ = args;
+        None
+    }
 
     /// What it can do for an arithmetic expression, if anything.
     fn arithmetic(&self) -> Option<Arithmetic> {
@@ -116,8 +124,8 @@ impl Effect {
     }
 }
 
-/// Whether a tool may run without asking.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Whether a tool may run without asking, from the most lenient to the strictest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Approval {
     /// It runs.
     Allow,
@@ -131,6 +139,7 @@ pub enum Approval {
 #[derive(Default)]
 pub struct Toolchain {
     tools: Vec<Box<dyn Tool>>,
+    rules: Rules,
 }
 
 impl Toolchain {
@@ -143,7 +152,20 @@ impl Toolchain {
                 return Err(Error::config(format!("two tools are named `{name}`")));
             }
         }
-        Ok(Self { tools })
+        Ok(Self {
+            tools,
+            rules: Rules::default(),
+        })
+    }
+
+    /// With these rules about their calls.
+    pub fn with_rules(self, rules: Rules) -> Self {
+        Self { rules, ..self }
+    }
+
+    /// The rules that came with the tools.
+    pub fn rules(&self) -> &Rules {
+        &self.rules
     }
 
     /// The descriptions of all tools, in order.

@@ -21,7 +21,7 @@ pub(crate) fn with_default(name: &str, kind: Type, default: Value) -> Param {
 /// The tools that the replies assume.
 pub(crate) fn tools() -> Toolchain {
     let text = include_str!("../data/replies-tools.toml");
-    Toolchain::new(manifest::load(text, "replies-tools.toml").unwrap()).unwrap()
+    Toolchain::new(manifest::load(text, "replies-tools.toml").unwrap().tools).unwrap()
 }
 
 /// What a reply comes to once its tool is looked up, as in the engine.

@@ -212,8 +212,12 @@ mod tests {
 
     #[test]
     fn the_prompt_with_the_default_tools_is_as_it_was_tried() {
-        let tools =
-            Toolchain::new(manifest::load(manifest::DEFAULT, "tools.toml").unwrap()).unwrap();
+        let tools = Toolchain::new(
+            manifest::load(manifest::DEFAULT, "tools.toml")
+                .unwrap()
+                .tools,
+        )
+        .unwrap();
         let style = Style {
             prompt: PROMPT,
             context: "You are a clerk.",

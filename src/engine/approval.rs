@@ -1,0 +1,100 @@
+//! Asking the person about an action, and remembering what they said.
+
+use std::collections::HashSet;
+
+use super::policy::Verdict;
+
+/// What the person is asked.
+#[derive(Debug, Clone, Copy)]
+pub struct Question<'a> {
+    /// The tool.
+    pub tool: &'a str,
+    /// The call, whole. What runs is exactly this.
+    pub call: &'a str,
+    /// Why it is asked about.
+    pub why: &'a str,
+}
+
+/// What the person says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Said {
+    /// This once.
+    Yes,
+    /// Any call of this tool, for the rest of the conversation.
+    Always,
+    /// No; the reason is told to the model, if there is one.
+    No(Option<String>),
+    /// Nothing: there is nobody to ask, or no way to.
+    Nothing,
+}
+
+/// Asks the person.
+pub type Ask = Box<dyn FnMut(&Question<'_>) -> Said>;
+
+/// What becomes of a decision: what the executor goes by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Clearance {
+    /// It runs, by the word of the policy, of the person, or of both.
+    Cleared {
+        /// Who allowed it: `policy`, `person`, or `person, always`.
+        by: &'static str,
+    },
+    /// It does not run, for this reason.
+    Denied(String),
+    /// It does not run, as somebody would have to approve of it and nobody did.
+    Unapproved(String),
+}
+
+/// Turns verdicts into clearances. It lives as long as the conversation.
+#[derive(Default)]
+pub struct Desk {
+    ask: Option<Ask>,
+    always: HashSet<String>,
+}
+
+impl Desk {
+    /// Asks by this, if there is somebody to ask.
+    pub fn new(ask: Option<Ask>) -> Self {
+        Self {
+            ask,
+            always: HashSet::new(),
+        }
+    }
+
+    /// Asks if the verdict says so.
+    pub fn clear(&mut self, verdict: Verdict, tool: &str, call: &str) -> Clearance {
+        let (why, again) = match verdict {
+            Verdict::Allow => return Clearance::Cleared { by: "policy" },
+            Verdict::Deny(why) => return Clearance::Denied(why),
+            Verdict::Ask { why, again } => (why, again),
+        };
+        if !again && self.always.contains(tool) {
+            return Clearance::Cleared {
+                by: "person, always",
+            };
+        }
+        let said = match &mut self.ask {
+            Some(ask) => ask(&Question {
+                tool,
+                call,
+                why: &why,
+            }),
+            None => Said::Nothing,
+        };
+        match said {
+            Said::Yes => Clearance::Cleared { by: "person" },
+            Said::Always => {
+                self.always.insert(tool.to_owned());
+                Clearance::Cleared {
+                    by: "person, always",
+                }
+            }
+            Said::No(None) => Clearance::Denied("the person said no".to_owned()),
+            Said::No(Some(reason)) => Clearance::Denied(format!("the person said no: {reason}")),
+            Said::Nothing => {
+                let why = format!("`{tool}` needs approval, which nobody gave ({why})");
+                Clearance::Unapproved(why)
+            }
+        }
+    }
+}
