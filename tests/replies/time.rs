@@ -1,6 +1,8 @@
 //! The time that hostile replies take.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
 
 use reagent::engine::parse::live::Live;
 use reagent::engine::parse::parse;
@@ -43,11 +45,20 @@ fn floods(n: usize) -> Vec<String> {
     ]
 }
 
+/// Processor time of this thread: on a busy machine the clock on the wall says nothing.
+fn spent() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(
+        time.tv_sec.try_into().unwrap(),
+        time.tv_nsec.try_into().unwrap(),
+    )
+}
+
 fn fastest(mut work: impl FnMut()) -> Duration {
     let times = (0..3).map(|_| {
-        let start = Instant::now();
+        let start = spent();
         work();
-        start.elapsed()
+        spent() - start
     });
     times.min().unwrap_or_default()
 }
