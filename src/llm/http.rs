@@ -60,7 +60,6 @@ pub(crate) struct Trouble {
     pub(crate) shown: bool,
     /// A web page came, not an endpoint's answer.
     pub(crate) page: bool,
-    signal: Option<i32>,
 }
 
 impl Class {
@@ -87,7 +86,7 @@ impl Trouble {
     }
 
     /// The wait was ended by a signal.
-    pub(crate) fn interrupted(signal: i32) -> Self {
+    pub(crate) fn interrupted() -> Self {
         Self {
             class: Class::Timeout,
             message: "interrupted".to_owned(),
@@ -97,7 +96,6 @@ impl Trouble {
             last: true,
             shown: false,
             page: false,
-            signal: Some(signal),
         }
     }
 }
@@ -237,8 +235,8 @@ impl Client {
     /// A read that broke off: the connection may hold the next time, a limit will not.
     pub(crate) fn failed(&self, error: &ureq::Error) -> Trouble {
         use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
-        if let Some(signal) = interrupt::signal() {
-            return Trouble::interrupted(signal);
+        if interrupt::signal().is_some() {
+            return Trouble::interrupted();
         }
         let running = "is the server running? check --base-url";
         match error {
@@ -311,7 +309,6 @@ impl Client {
             last: false,
             shown: false,
             page: false,
-            signal: None,
         }
     }
 
@@ -321,11 +318,11 @@ impl Client {
             class,
             message,
             hint,
-            signal,
             ..
         } = trouble;
         let url = self.call.clone();
-        match (signal, class) {
+        // Whatever the trouble was, a signal since then is why nothing more is tried.
+        match (interrupt::signal(), class) {
             (Some(signal), _) => Error::Interrupted(signal),
             (None, Class::Auth) => Error::Auth { url, message },
             (None, class) => {

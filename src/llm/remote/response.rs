@@ -164,8 +164,8 @@ impl Remote {
             }
             _ => {}
         }
-        if let Some(signal) = interrupt::signal().filter(|_| !done) {
-            return Err(Trouble::interrupted(signal));
+        if !done && interrupt::signal().is_some() {
+            return Err(Trouble::interrupted());
         }
         let _ = listener.hear(&secret::scrub(&draft.text[heard..]));
         draft.text = secret::scrub(&draft.text).into_owned();
