@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::function::{Body, Function, Limits};
 use super::params::{Param, Type};
+use crate::interrupt;
 
 /// The function that computes whole expressions.
 pub(super) const CALCULATE: &str = "math.calculate";
@@ -202,7 +203,7 @@ struct Deadline(Instant);
 
 impl fend_core::Interrupt for Deadline {
     fn should_interrupt(&self) -> bool {
-        Instant::now() >= self.0
+        Instant::now() >= self.0 || interrupt::signal().is_some()
     }
 }
 
