@@ -52,8 +52,9 @@ impl std::error::Error for Interrupted {}
 
 /// From here on a signal stops the work under way, and ends the program only when there is none. A
 /// signal that the program was started to ignore stays ignored. At a prompt, whose terminal is in a
-/// mode of its own, somebody watches who restores it first.
-pub fn install(at_prompt: bool) -> io::Result<()> {
+/// mode of its own, somebody watches who restores it first and writes `at_prompt`, which ends the
+/// mode that the terminal itself is in.
+pub fn install(at_prompt: Option<&'static str>) -> io::Result<()> {
     if STATE.get().is_some() {
         return Ok(());
     }
@@ -74,7 +75,7 @@ pub fn install(at_prompt: bool) -> io::Result<()> {
             flag::register_conditional_shutdown(signal, 128 + signal, state.idle.clone())?;
             flag::register_conditional_shutdown(signal, 128 + signal, state.again.clone())?;
             flag::register(signal, state.again.clone())?;
-        } else if !at_prompt {
+        } else if at_prompt.is_none() {
             flag::register_conditional_shutdown(signal, 128 + signal, state.idle.clone())?;
         }
         flag::register_usize(
@@ -84,8 +85,8 @@ pub fn install(at_prompt: bool) -> io::Result<()> {
         )?;
         pipe::register(signal, waker.try_clone()?)?;
     }
-    if at_prompt {
-        watch(state.idle.clone())?;
+    if let Some(last) = at_prompt {
+        watch(state.idle.clone(), last)?;
     }
     let _ = STATE.set(state);
     Ok(())
@@ -93,7 +94,7 @@ pub fn install(at_prompt: bool) -> io::Result<()> {
 
 /// Restores the terminal when the program is told to end while nothing is being worked on, or while
 /// the work does not notice.
-fn watch(idle: Arc<AtomicBool>) -> io::Result<()> {
+fn watch(idle: Arc<AtomicBool>, last: &'static str) -> io::Result<()> {
     let ends = [SIGTERM, SIGHUP]
         .into_iter()
         .filter(|signal| !is_ignored(*signal));
@@ -109,6 +110,8 @@ fn watch(idle: Arc<AtomicBool>) -> io::Result<()> {
         if let Some(mode) = &before {
             let _ = tcsetattr(io::stdin(), OptionalActions::Now, mode);
         }
+        // Past the lock of the standard output, which who does not notice may hold.
+        let _ = rustix::io::write(io::stdout(), last.as_bytes());
         let _ = emulate_default_handler(signal);
     };
     std::thread::Builder::new()

@@ -118,7 +118,7 @@ fn query(words: Vec<String>, layers: Layers, screen: Screen) -> Result<u8> {
     if input.left_alone {
         sinks.insert(0, Box::new(LateInput));
     }
-    interrupt::install(false)?;
+    interrupt::install(None)?;
     let mut agent = Agent::new(
         config.engine(None, repl::confirm::at_terminal(config.screen))?,
         sinks,

@@ -89,7 +89,7 @@ impl Report {
 
 /// Tries everything. Gives 1 if something failed.
 pub(crate) fn run(layers: Result<Layers>, json: bool, screen: Screen) -> Result<u8> {
-    interrupt::install(false)?;
+    interrupt::install(None)?;
     let _working = interrupt::working();
     let mut report = Report {
         screen,

@@ -19,6 +19,8 @@ use crate::secret;
 
 /// How many lines of history are kept.
 const HISTORY: usize = 10_000;
+/// Has a terminal mark pastes no more, as it does while a line is edited.
+pub(super) const UNMARKED: &str = "\x1b[?2004l";
 
 /// What was read.
 pub(super) enum Line {

@@ -35,7 +35,7 @@ pub(crate) struct Repl {
 /// Gives the exit code of the last question.
 pub fn run(config: Config, first: &str) -> Result<u8> {
     let mut editor = Editor::open(&config)?;
-    interrupt::install(editor.is_terminal())?;
+    interrupt::install(editor.is_terminal().then_some(editor::UNMARKED))?;
     let agent = Agent::new(
         config.engine(go_on(&config), confirm::at_terminal(config.screen))?,
         crate::sinks(&config),
