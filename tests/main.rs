@@ -6,9 +6,12 @@
     reason = "a test that cannot go on should stop right there"
 )]
 
+mod certificate;
+mod proxy;
 mod reply;
 mod server;
 mod service;
+mod stall;
 mod terminal;
 mod test;
 
@@ -24,6 +27,7 @@ mod engines;
 mod errors;
 mod faults;
 mod floors;
+mod interrupt;
 mod keys;
 mod models;
 mod parse;

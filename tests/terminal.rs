@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Stdio};
@@ -10,8 +11,9 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
+use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
+use rustix::termios::{Winsize, tcgetattr, tcsetwinsize};
 
 use crate::test::{Test, wait};
 
@@ -54,6 +56,8 @@ pub(crate) struct Terminal {
     screen: JoinHandle<()>,
     pipes: Vec<JoinHandle<String>>,
     prompts: usize,
+    /// How the terminal was set before the program began.
+    before: String,
 }
 
 impl Terminal {
@@ -70,6 +74,7 @@ impl Terminal {
             ws_ypixel: 0,
         };
         tcsetwinsize(&keyboard, size).unwrap();
+        let before = settings(&keyboard);
         let name = ptsname(&keyboard, Vec::new()).unwrap();
         let device = || {
             let mut options = OpenOptions::new();
@@ -109,6 +114,7 @@ impl Terminal {
             screen,
             pipes,
             prompts: 0,
+            before,
         }
     }
 
@@ -150,7 +156,17 @@ impl Terminal {
         }
     }
 
-    /// Waits for the program's end.
+    /// Whether the terminal is set as it was before the program began, as it is while the program works.
+    pub(crate) fn is_as_before(&self) -> bool {
+        settings(&self.keyboard) == self.before
+    }
+
+    /// Sends a signal to the program.
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Waits for the program's end. It leaves the terminal set as it was.
     #[track_caller]
     pub(crate) fn finish(mut self) -> Screen {
         let (status, _) = wait(&mut self.child, PATIENCE);
@@ -166,6 +182,11 @@ impl Terminal {
         screen.code = status
             .code()
             .unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+        assert_eq!(
+            settings(&self.keyboard),
+            self.before,
+            "the terminal's settings"
+        );
         assert!(
             !screen.plain.contains("panicked at"),
             "it panicked:\n{}",
@@ -173,6 +194,10 @@ impl Terminal {
         );
         screen
     }
+}
+
+fn settings(terminal: &impl AsFd) -> String {
+    format!("{:?}", tcgetattr(terminal).unwrap())
 }
 
 fn drain(mut pipe: impl Read + Send + 'static) -> JoinHandle<String> {

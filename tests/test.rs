@@ -10,6 +10,7 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -199,6 +200,11 @@ impl Test {
     /// Runs the program to its end. A panic, an escape byte in a pipe and a hang fail the test whatever else it asks.
     #[track_caller]
     pub(crate) fn run(&self) -> Run {
+        self.start().finish()
+    }
+
+    /// Starts the program.
+    pub(crate) fn start(&self) -> Running {
         let mut command = self.command(&[]);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command.stdin(match self.input {
@@ -208,32 +214,16 @@ impl Test {
         let started = Instant::now();
         let mut child = command.spawn().expect("starting setsid and reagent");
         let (done, until_done) = mpsc::channel();
-        let writer = child.stdin.take().map(|pipe| self.feed(pipe, until_done));
-        let stdout = collect(child.stdout.take().unwrap(), self.output);
-        let stderr = collect(child.stderr.take().unwrap(), Output::Keep);
-        let (status, peak_kib) = wait(&mut child, self.deadline);
-        let duration = started.elapsed();
-        let _ = done.send(());
-        if let Some(writer) = writer {
-            writer.join().unwrap();
+        Running {
+            args: format!("{:?}", self.args),
+            started,
+            deadline: self.deadline,
+            done,
+            writer: child.stdin.take().map(|pipe| self.feed(pipe, until_done)),
+            stdout: collect(child.stdout.take().unwrap(), self.output),
+            stderr: collect(child.stderr.take().unwrap(), Output::Keep),
+            child,
         }
-        let (stdout, first) = stdout.join().unwrap();
-        let run = Run {
-            command: format!("{:?}", self.args),
-            status,
-            stdout,
-            stderr: stderr.join().unwrap().0,
-            duration,
-            first_output: first - started,
-            peak_kib,
-        };
-        run.check(run.status.is_some(), "it ends before the deadline");
-        run.check(!run.stderr.contains("panicked at"), "it never panics");
-        run.check(
-            !run.stdout.contains('\u{1b}') && !run.stderr.contains('\u{1b}'),
-            "no escape byte reaches a pipe",
-        );
-        run
     }
 
     fn feed(&self, mut pipe: ChildStdin, until_done: mpsc::Receiver<()>) -> JoinHandle<()> {
@@ -254,6 +244,64 @@ impl Test {
                 let _ = until_done.recv();
             }
         })
+    }
+}
+
+/// The program under way.
+pub(crate) struct Running {
+    args: String,
+    started: Instant,
+    deadline: Duration,
+    done: mpsc::Sender<()>,
+    writer: Option<JoinHandle<()>>,
+    stdout: JoinHandle<(String, Instant)>,
+    stderr: JoinHandle<(String, Instant)>,
+    child: Child,
+}
+
+impl Running {
+    /// The program itself: `setsid` has become it.
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    /// Waits for the end that a signal brings; says how long it took from there.
+    #[track_caller]
+    pub(crate) fn end_by(self, signal: Signal) -> (Run, Duration) {
+        let sent = Instant::now();
+        kill_process(self.pid(), signal).unwrap();
+        let started = self.started;
+        let run = self.finish();
+        let took = started + run.duration - sent;
+        (run, took)
+    }
+
+    /// Waits for the end.
+    #[track_caller]
+    pub(crate) fn finish(mut self) -> Run {
+        let (status, peak_kib) = wait(&mut self.child, self.deadline);
+        let duration = self.started.elapsed();
+        let _ = self.done.send(());
+        if let Some(writer) = self.writer {
+            writer.join().unwrap();
+        }
+        let (stdout, first) = self.stdout.join().unwrap();
+        let run = Run {
+            command: self.args,
+            status,
+            stdout,
+            stderr: self.stderr.join().unwrap().0,
+            duration,
+            first_output: first - self.started,
+            peak_kib,
+        };
+        run.check(run.status.is_some(), "it ends before the deadline");
+        run.check(!run.stderr.contains("panicked at"), "it never panics");
+        run.check(
+            !run.stdout.contains('\u{1b}') && !run.stderr.contains('\u{1b}'),
+            "no escape byte reaches a pipe",
+        );
+        run
     }
 }
 
