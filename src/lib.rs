@@ -43,6 +43,8 @@ pub mod interrupt;
 
 pub(crate) mod transport;
 
+pub(crate) mod route;
+
 pub(crate) mod near;
 
 pub(crate) mod tables;

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt};
 use ureq::config::Config;
 use ureq::http::Uri;
-use ureq::tls::{Certificate, RootCerts, TlsConfig};
+use ureq::tls::TlsConfig;
 use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::{
     Buffers, ConnectProxyConnector, ConnectionDetails, Connector, Either, LazyBuffers, NextTimeout,
@@ -24,6 +24,7 @@ use ureq::unversioned::transport::{
 use ureq::{Agent, Timeout};
 
 use crate::interrupt;
+use crate::route::{self, Fault};
 
 /// How long a name stands for the addresses that it was found to have.
 const KNOWN: Duration = Duration::from_secs(60);
@@ -79,31 +80,49 @@ pub(crate) fn agent(patience: Patience, tls: bool, proxy: bool) -> Agent {
             env!("CARGO_PKG_VERSION"),
             " (terminal agent; blocking reader)"
         ));
-    let config = match tls {
-        true => config.tls_config(TlsConfig::builder().root_certs(roots()).build()),
-        false => config,
+    let (proxy, no_proxy) = match proxy {
+        true => route::proxy(),
+        false => (None, None),
     };
-    let config = match proxy {
-        true => config,
-        false => config.proxy(None),
+    let (config, distrust) = match tls.then(route::roots) {
+        Some(Ok(roots)) => {
+            let tls = TlsConfig::builder().root_certs(roots).build();
+            (config.tls_config(tls), None)
+        }
+        Some(Err(fault)) => (config, Some(fault)),
+        None => (config, None),
     };
-    let connector =
-        ().chain(ConnectProxyConnector::default())
-            .chain(Polled { patience })
-            .chain(RustlsConnector::default());
+    let config = config.proxy(proxy);
+    let gate = Gate { distrust, no_proxy };
+    let connector = gate
+        .chain(ConnectProxyConnector::default())
+        .chain(Polled { patience })
+        .chain(RustlsConnector::default());
     Agent::with_parts(config.build(), connector, Names::default())
 }
 
-/// The certificates that the system trusts, or those in `SSL_CERT_FILE`; where there are none, those
-/// that come with the program.
-fn roots() -> RootCerts {
-    let found = rustls_native_certs::load_native_certs().certs;
-    match found.is_empty() {
-        true => RootCerts::WebPki,
-        false => found
-            .iter()
-            .map(|cert| Certificate::from_der(cert.as_ref()).to_owned())
-            .into(),
+/// Lets nothing through where something is wrong that no server can mend.
+#[derive(Debug)]
+struct Gate {
+    distrust: Option<Fault>,
+    no_proxy: Option<Fault>,
+}
+
+impl<In: Transport> Connector<In> for Gate {
+    type Out = In;
+
+    fn connect(
+        &self,
+        details: &ConnectionDetails<'_>,
+        chained: Option<In>,
+    ) -> Result<Option<Self::Out>, ureq::Error> {
+        let proxy = details.config.proxy();
+        let concerned = proxy.is_some_and(|proxy| !proxy.is_no_proxy(details.uri));
+        let no_proxy = self.no_proxy.as_ref().filter(|_| concerned);
+        match self.distrust.as_ref().or(no_proxy) {
+            Some(fault) => Err(io::Error::other(fault.clone()).into()),
+            None => Ok(chained),
+        }
     }
 }
 
@@ -152,7 +171,10 @@ impl<In: Transport> Connector<In> for Polled {
                     })));
                 }
                 Err(error) if interrupt::signal().is_some() => return Err(error.into()),
-                Err(error) => last = error,
+                // The address may be a proxy's.
+                Err(error) => {
+                    last = io::Error::new(error.kind(), format!("{address}: {error}"));
+                }
             }
         }
         match last.kind() {

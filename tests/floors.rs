@@ -14,6 +14,7 @@ const FLOORS: &[&[&str]] = &[
         "duration",
         "interrupt",
         "transport",
+        "route",
         "near",
         "tables",
     ],
@@ -201,20 +202,22 @@ fn nothing_prints_but_a_sink() {
 
 #[test]
 fn only_config_reads_the_environment() {
+    // Proxies and certificates are the environment's, as for every program.
+    let config = ["config", "config::places", "route"];
     only_in(
         &["env::var", "env::vars", "env::home_dir", "env::temp_dir"],
-        |module| module == "config" || module == "config::places",
+        |module| config.contains(&module),
     );
     // The arguments are not the environment; `main` hands them on.
     only_in(&["std::env"], |module| {
-        ["config", "config::places", "main"].contains(&module)
+        config.contains(&module) || module == "main"
     });
 }
 
 #[test]
 fn only_the_clients_know_ureq() {
     only_in(&["ureq::", "use ureq"], |module| {
-        ["llm", "tool", "transport"]
+        ["llm", "tool", "transport", "route"]
             .iter()
             .any(|name| module.starts_with(name))
     });

@@ -16,6 +16,7 @@ use super::{Endpoint, Options, quirks};
 use crate::error::{Class, Error};
 use crate::interrupt;
 use crate::json;
+use crate::route::Fault;
 use crate::secret::{Secret, scrub};
 use crate::transport::{self, Enough, Patience};
 
@@ -237,6 +238,13 @@ impl Client {
         use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
         if interrupt::signal().is_some() {
             return Trouble::interrupted();
+        }
+        if let Some(fault) = Fault::of(error) {
+            let hint = fault.hint;
+            return self
+                .trouble(Class::Connect, fault.to_string())
+                .hint(hint)
+                .last();
         }
         let running = "is the server running? check --base-url";
         match error {
