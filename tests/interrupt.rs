@@ -1,7 +1,7 @@
 //! Ctrl-C and its kin, at every point where the program waits or works: it is back at once, and everything is as before.
 //!
-//! At once is a tenth of a second. One in ten may take longer, up to half a second: the machine that
-//! runs the tests does other things too.
+//! At once is a tenth of a second. Two of twenty, and one of five, may take longer, up to half a second:
+//! the machine that runs the tests does other things too.
 
 use std::process::Stdio;
 use std::thread;

@@ -39,6 +39,7 @@ mod rulings;
 mod seeds;
 mod settings;
 mod status;
+mod tls;
 mod tools;
 mod trace;
 mod web;

@@ -1,7 +1,7 @@
 //! A scripted model and web server on loopback: plain sockets, so that it can misbehave in every way that a real one does.
 
 use std::collections::VecDeque;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -9,6 +9,7 @@ use std::thread;
 
 use serde_json::Value;
 
+use crate::certificate::Certificate;
 use crate::reply::Next;
 pub(crate) use crate::reply::Reply;
 
@@ -97,6 +98,7 @@ struct Shared {
     connections: AtomicUsize,
     overruns: AtomicUsize,
     broken_off: AtomicUsize,
+    certificate: Option<&'static Certificate>,
     stop: AtomicBool,
 }
 
@@ -115,6 +117,26 @@ impl Server {
             Promise::Called,
             Shared {
                 script: Mutex::new(script),
+                ..Shared::default()
+            },
+        )
+    }
+
+    /// The same over TLS; without replies it must not be called.
+    pub(crate) fn secured<R: Into<Reply>>(
+        certificate: &'static Certificate,
+        replies: impl IntoIterator<Item = R>,
+    ) -> Self {
+        let script: VecDeque<Reply> = replies.into_iter().map(Into::into).collect();
+        let promise = match script.is_empty() {
+            true => Promise::Untouched,
+            false => Promise::Called,
+        };
+        Server::start(
+            promise,
+            Shared {
+                script: Mutex::new(script),
+                certificate: Some(certificate),
                 ..Shared::default()
             },
         )
@@ -187,11 +209,19 @@ impl Server {
     }
 
     pub(crate) fn base_url(&self) -> String {
-        format!("http://{}/v1", self.address)
+        self.url("/v1")
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
-        format!("http://{}{path}", self.address)
+        let scheme = match self.shared.certificate {
+            Some(_) => "https",
+            None => "http",
+        };
+        format!("{scheme}://{}{path}", self.address)
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
     }
 
     pub(crate) fn requests(&self) -> Vec<Request> {
@@ -257,14 +287,18 @@ impl Drop for Server {
 
 fn converse(shared: &Shared, stream: TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    let mut reader = BufReader::new(stream.try_clone()?);
-    let mut out = stream;
+    match shared.certificate {
+        Some(certificate) => answer(shared, certificate.secure(stream)),
+        None => answer(shared, stream),
+    }
+}
+
+fn answer(shared: &Shared, stream: impl Read + Write) -> io::Result<()> {
+    let mut reader = BufReader::new(stream);
     while let Some(request) = read(&mut reader)? {
         shared.requests.lock().unwrap().push(request.clone());
         let reply = choose(shared, &request);
-        if reply.send(&mut out, &request)? == Next::Close {
-            // Without this the clone in the reader would keep the connection open.
-            let _ = out.shutdown(std::net::Shutdown::Both);
+        if reply.send(reader.get_mut(), &request)? == Next::Close {
             return Ok(());
         }
     }
