@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::secret::scrub;
+
 /// The largest number of values in one text: what a small text can cost in memory.
 const VALUE_LIMIT: usize = 100_000;
 /// How much of a text from outside a message holds.
@@ -60,6 +62,8 @@ const KEYS: [&str; 8] = [
 
 /// The beginning of a text in one line: what a person reads of it.
 pub(crate) fn excerpt(text: &str) -> String {
+    // A key that is cut is not found any more.
+    let text = scrub(text);
     let mut words = text
         .split_whitespace()
         .map(|word| word.chars().take(EXCERPT).collect::<String>());

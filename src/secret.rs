@@ -97,9 +97,17 @@ fn forms(key: &str) -> Vec<String> {
         };
         forms.push(key.bytes().map(escaped).collect());
     }
-    let quoted = serde_json::Value::from(key).to_string();
-    forms.push(quoted[1..quoted.len() - 1].to_owned());
-    forms.push(quoted[1..quoted.len() - 1].replace('/', "\\/"));
+    // JSON may be a text in JSON.
+    let mut texts = vec![key.to_owned()];
+    for _ in 0..2 {
+        let quoted = texts.iter().flat_map(|text| {
+            let quoted = serde_json::Value::from(&**text).to_string();
+            let quoted = &quoted[1..quoted.len() - 1];
+            [quoted.to_owned(), quoted.replace('/', "\\/")]
+        });
+        texts = quoted.collect();
+        forms.extend(texts.iter().cloned());
+    }
     // Behind something else a key begins at any bit of a digit: of each, the digits that are its own.
     for before in 0..3 {
         let bytes = [&b"___"[..before], key.as_bytes()].concat();

@@ -82,7 +82,23 @@ impl Executor {
             .tools
             .find(&call.tool)
             .ok_or_else(|| format!("no tool `{}`", call.tool))?;
-        tool.call(&call.args)
+        // A key that hid in an escape sequence of the model's is no tool's to see.
+        let args = call.args.iter();
+        let args = args.map(|(name, value)| (name.clone(), scrubbed(value)));
+        tool.call(&args.collect())
+    }
+}
+
+/// A value without the keys of this process in its texts.
+fn scrubbed(value: &Value) -> Value {
+    match value {
+        Value::String(text) => scrub(text).into(),
+        Value::Array(items) => items.iter().map(scrubbed).collect(),
+        Value::Object(map) => map
+            .iter()
+            .map(|(name, value)| (scrub(name).into_owned(), scrubbed(value)))
+            .collect(),
+        other => other.clone(),
     }
 }
 
