@@ -87,6 +87,7 @@ fn content(message: &Value) -> String {
 enum Promise {
     Called,
     Untouched,
+    Nothing,
 }
 
 #[derive(Default)]
@@ -197,6 +198,12 @@ impl Server {
         server
     }
 
+    /// Whether it is called does not matter.
+    pub(crate) fn at_will(mut self) -> Self {
+        self.promise = Promise::Nothing;
+        self
+    }
+
     /// Answers requests with this path that are no chat requests. Where a query is given, each of its parts must be in the request's;
     /// the first route that fits counts.
     pub(crate) fn route(self, path: &str, reply: Reply) -> Self {
@@ -271,6 +278,7 @@ impl Drop for Server {
         let calls = self.calls();
         match self.promise {
             Promise::Called => assert!(calls > 0, "the server was never called"),
+            Promise::Nothing => {}
             Promise::Untouched => {
                 assert_eq!(calls, 0, "a server that must not be called was called")
             }

@@ -161,6 +161,11 @@ impl Terminal {
         settings(&self.keyboard) == self.before
     }
 
+    /// What stands on the screen now.
+    pub(crate) fn shown(&self) -> String {
+        Screen::of(&self.shown.lock().unwrap()).plain
+    }
+
     /// Sends a signal to the program.
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
