@@ -28,6 +28,7 @@ mod engines;
 mod errors;
 mod faults;
 mod floors;
+mod hostile;
 mod interrupt;
 mod keys;
 mod models;
