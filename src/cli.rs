@@ -3,6 +3,7 @@
 mod options;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
@@ -58,6 +59,12 @@ pub enum Command {
         #[command(subcommand)]
         action: PolicyAction,
     },
+    /// Check the audit log
+    Audit {
+        /// What to do with it
+        #[command(subcommand)]
+        action: AuditAction,
+    },
     /// Read a model's reply on standard input and print what it comes to, as JSON
     Parse {
         /// Why the reply ended: stop, length, or what the endpoint said
@@ -86,6 +93,16 @@ pub enum ToolsAction {
     },
     /// Read the tools file and say what is wrong with it
     Check,
+}
+
+/// What to do with the audit log.
+#[derive(Debug, Subcommand)]
+pub enum AuditAction {
+    /// Exit 0 if it is as it was written, else say what is not and exit 1
+    Verify {
+        /// One session's log; all of them if not given
+        file: Option<PathBuf>,
+    },
 }
 
 /// What to do with the rules.

@@ -58,7 +58,7 @@ use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use agent::{Agent, Task};
-use cli::{Cli, Command, Options, Trace};
+use cli::{AuditAction, Cli, Command, Options, Trace};
 use config::{Config, Layers};
 use error::{Error, Result};
 use input::{Input, LateInput};
@@ -95,6 +95,9 @@ fn carry_out(
         None => query(Vec::new(), layers?, screen),
         Some(Command::Ask { query: words }) => query(words, layers?, screen),
         Some(Command::Tools { action }) => commands::tools(action, &layers?, screen),
+        Some(Command::Audit {
+            action: AuditAction::Verify { file },
+        }) => commands::audit::verify(file, screen),
         Some(Command::Policy { action }) => commands::policy(&action, &layers?, screen),
         Some(Command::Parse { finish_reason }) => {
             layers?;
@@ -140,12 +143,14 @@ fn query(words: Vec<String>, layers: Layers, screen: Screen) -> Result<u8> {
 /// Those who watch, in the order they are told.
 pub(crate) fn sinks(config: &Config) -> Sinks {
     let screen = config.screen;
-    let mut sinks: Sinks = vec![match config.options.trace.unwrap_or_default() {
+    let mut sinks: Sinks = Vec::new();
+    sinks.extend(config.audit());
+    sinks.push(match config.options.trace.unwrap_or_default() {
         _ if config.options.json => Box::new(ui::json::Json::new(screen)),
         _ if config.options.quiet => Box::new(ui::quiet::Quiet::new(screen)),
         Trace::Lines => Box::new(ui::printer::Printer::new(screen)),
         Trace::Tree => Box::new(ui::tree::Tree::new(screen)),
-    }];
+    });
     if screen.live && !config.options.json {
         sinks.push(Box::new(ui::status::Status::new(screen.theme())));
     }

@@ -17,6 +17,7 @@ const FLOORS: &[&[&str]] = &[
         "route",
         "near",
         "tables",
+        "ui::text",
     ],
     &["session"],
     &["llm", "tool", "ui", "session::store", "session::audit"],

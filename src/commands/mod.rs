@@ -1,6 +1,7 @@
 //! The commands that are no question: usage errors, `tools`, `models`, `parse`, and in files of their own
 //! `config` and `doctor`.
 
+pub(crate) mod audit;
 pub(crate) mod doctor;
 pub(crate) mod settings;
 
@@ -120,7 +121,8 @@ fn call(
     screen: Screen,
 ) -> Result<u8> {
     let options = layers.options();
-    let args = arguments(find(&tools, name)?, words)?;
+    let spec = &find(&tools, name)?.clone();
+    let args = arguments(spec, words)?;
     let proposal = Proposal {
         tool: name.to_owned(),
         args,
@@ -132,7 +134,7 @@ fn call(
     let policy = ByRules::new(tools.clone(), layers.rules().clone(), options.yes);
     let verdict = policy.judge(&Decision::Act(call.clone()), &Circumstances::default());
     let shown = tools.display(&call);
-    let clearance = Desk::new(confirm::at_terminal(screen)).clear(verdict, &call.tool, &shown);
+    let clearance = Desk::new(confirm::at_terminal(screen)).clear(verdict, spec, &shown);
     if let Clearance::Denied(why) | Clearance::Unapproved(why) = clearance {
         return Err(Error::PolicyViolation(why));
     }

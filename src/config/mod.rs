@@ -28,9 +28,11 @@ use crate::llm::provider::PROVIDERS;
 use crate::llm::resolve::{self, Known, Source};
 use crate::llm::wire::Wire;
 use crate::llm::{self, Choice};
+use crate::session::Sink;
+use crate::session::audit::Audit;
 use crate::tool::manifest::{self, Manifest};
 use crate::tool::rule::Rules;
-use crate::tool::{Approval, Toolchain};
+use crate::tool::{Approval, Spec, Toolchain};
 use crate::ui::screen::{Color, Screen};
 use file::File;
 pub(crate) use origin::DEFAULT;
@@ -237,6 +239,13 @@ impl Config {
         Ok(())
     }
 
+    /// The audit log, if it can be written.
+    pub fn audit(&self) -> Option<Box<dyn Sink>> {
+        let folder = self.state.as_ref()?.join("audit");
+        let audit = Audit::new(folder).ok()?;
+        Some(Box::new(audit))
+    }
+
     /// The engine that all this comes to. `go_on` is asked at the limit, and `approve` about actions, if
     /// somebody can be.
     pub fn engine(
@@ -277,6 +286,12 @@ impl Config {
                 }
             }
         };
+        let effects = self.tools.specs().any(Spec::has_effect);
+        let desk = match effects && self.audit().is_none() {
+            true => Desk::new(approve)
+                .without_effects("the audit log cannot be written, so nothing with an effect runs"),
+            false => Desk::new(approve),
+        };
         let policy = ByRules::new(
             self.tools.clone(),
             self.keys.layers.rules().clone(),
@@ -285,7 +300,7 @@ impl Config {
         Ok(Box::new(Loop::new(
             planner,
             Box::new(policy),
-            Desk::new(approve),
+            desk,
             self.tools.clone(),
             limits,
         )))

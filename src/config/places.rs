@@ -21,6 +21,11 @@ impl Folders {
         Some(self.config.as_ref()?.join("config.toml"))
     }
 
+    /// The audit log.
+    pub(crate) fn audit(&self) -> Option<PathBuf> {
+        Some(self.state.as_ref()?.join("audit"))
+    }
+
     pub(crate) fn find() -> Self {
         let folder = |name: &str| {
             env::var_os(name)

@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 
 use super::policy::Verdict;
+use crate::session::event;
+use crate::tool::Spec;
 
 /// What the person is asked.
 #[derive(Debug, Clone, Copy)]
@@ -45,11 +47,29 @@ pub enum Clearance {
     Unapproved(String),
 }
 
+impl Clearance {
+    /// The same for the record.
+    pub fn on_record(&self, spec: &Spec) -> event::Verdict {
+        let (by, why) = match self {
+            Self::Cleared { by } => (*by, None),
+            Self::Denied(why) | Self::Unapproved(why) => ("policy", Some(why.clone())),
+        };
+        event::Verdict {
+            allowed: why.is_none(),
+            by: by.to_owned(),
+            why,
+            effect: spec.has_effect(),
+        }
+    }
+}
+
 /// Turns verdicts into clearances. It lives as long as the conversation.
 #[derive(Default)]
 pub struct Desk {
     ask: Option<Ask>,
     always: HashSet<String>,
+    /// Why nothing with an effect may run, if so.
+    no_effects: Option<String>,
 }
 
 impl Desk {
@@ -57,12 +77,22 @@ impl Desk {
     pub fn new(ask: Option<Ask>) -> Self {
         Self {
             ask,
-            always: HashSet::new(),
+            ..Self::default()
         }
     }
 
+    /// Lets nothing with an effect run, for this reason, whatever policy and person say.
+    pub fn without_effects(mut self, why: impl Into<String>) -> Self {
+        self.no_effects = Some(why.into());
+        self
+    }
+
     /// Asks if the verdict says so.
-    pub fn clear(&mut self, verdict: Verdict, tool: &str, call: &str) -> Clearance {
+    pub fn clear(&mut self, verdict: Verdict, spec: &Spec, call: &str) -> Clearance {
+        let tool = spec.name.as_str();
+        if let Some(why) = self.no_effects.as_ref().filter(|_| spec.has_effect()) {
+            return Clearance::Denied(why.clone());
+        }
         let (why, again) = match verdict {
             Verdict::Allow => return Clearance::Cleared { by: "policy" },
             Verdict::Deny(why) => return Clearance::Denied(why),

@@ -184,7 +184,14 @@ impl Loop {
             tainted,
         };
         let verdict = self.policy.judge(&decision, &circumstances);
-        let clearance = self.desk.clear(verdict, &call.tool, &shown);
+        let Some(tool) = self.tools.find(&call.tool) else {
+            return self.reject(&format!("there is no tool `{}`", call.tool), "", run);
+        };
+        let spec = tool.spec();
+        let clearance = self.desk.clear(verdict, spec, &shown);
+        run.session
+            .record(Fact::Verdict(clearance.on_record(spec)))?;
+        let (reads, ends) = (spec.effect > Effect::Pure, spec.ends);
         let allowed = matches!(clearance, Clearance::Cleared { .. });
         if let Clearance::Unapproved(why) = &clearance {
             run.tally.unapproved = Some(why.clone());
@@ -195,9 +202,7 @@ impl Loop {
             ms,
         } = self.executor.execute(call, clearance, &mut run.session)?;
         let ok = value.is_some();
-        let spec = self.tools.find(&call.tool).map(|tool| tool.spec());
-        run.tainted |= allowed && spec.is_some_and(|spec| spec.effect > Effect::Pure);
-        let ends = spec.is_some_and(|spec| spec.ends);
+        run.tainted |= allowed && reads;
         run.tally.tool_calls += u32::from(allowed);
         let times = run.tally.note(call, &text);
         if ok {

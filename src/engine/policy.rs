@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::Answer;
 use crate::tool::call::Call;
 use crate::tool::rule::{Rule, Rules};
-use crate::tool::{Approval, Effect, Toolchain};
+use crate::tool::{Approval, Toolchain};
 
 /// How sure a model that says so has to be, unless the person says otherwise.
 const MIN_CONFIDENCE: f64 = 0.5;
@@ -116,7 +116,7 @@ impl Policy for ByRules {
             Some(rule) if rule.then > base.0 => (rule.then, rule.because),
             _ => base,
         };
-        let risky = circumstances.tainted && spec.effect >= Effect::Outward;
+        let risky = circumstances.tainted && spec.has_effect();
         match then {
             Approval::Deny => Verdict::Deny(format!("`{name}`: {why}")),
             _ if self.yes => Verdict::Allow,

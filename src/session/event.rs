@@ -65,6 +65,8 @@ pub enum Fact {
         /// The call as one line of text.
         call: String,
     },
+    /// What was said to the action. Recorded before anything is run.
+    Verdict(Verdict),
     /// What the action came to.
     Observation {
         /// The tool's name.
@@ -102,6 +104,20 @@ pub enum Fact {
     },
     /// The session ended.
     End(End),
+}
+
+/// What was said to an action.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// Whether it may run.
+    pub allowed: bool,
+    /// Who said so: `policy` or `person`.
+    pub by: String,
+    /// Why not, if it may not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// Whether running it has an effect outside, or one that lasts.
+    pub effect: bool,
 }
 
 /// How a session begins.

@@ -3,6 +3,7 @@
 //! It knows nothing of colours, models or tools. Trace, JSON lines, totals and replay are readers of
 //! the list; the session itself only keeps it, in order.
 
+pub mod audit;
 pub mod event;
 
 use std::time::{Duration, Instant};

@@ -90,6 +90,11 @@ impl Spec {
         format!("{}({})", self.name, params::signature(&self.params))
     }
 
+    /// Whether running it sends something out, or changes something that stays changed.
+    pub fn has_effect(&self) -> bool {
+        self.effect >= Effect::Outward
+    }
+
     /// `name(x, y)`, as shown to the model.
     pub fn usage(&self) -> String {
         format!("{}({})", self.name, params::usage(&self.params))

@@ -66,6 +66,10 @@ fn object(fact: &Fact) -> Option<(&'static str, Value)> {
         Fact::Answer { text } => ("answer", json!({ "text": text })),
         Fact::Error { text, hint, .. } => ("error", json!({ "text": text, "hint": hint })),
         Fact::End(end) => ("end", json!(end)),
-        Fact::Opened { .. } | Fact::Message(_) | Fact::Anew | Fact::Text { .. } => return None,
+        Fact::Opened { .. }
+        | Fact::Verdict(_)
+        | Fact::Message(_)
+        | Fact::Anew
+        | Fact::Text { .. } => return None,
     })
 }
