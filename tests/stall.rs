@@ -162,7 +162,9 @@ fn converse(
         }
         match at {
             At::Connect | At::Handshake | At::Headers => {}
-            At::Body => drop(Reply::cut("Answer: It is half of").send(out, &request)?),
+            At::Body => {
+                Reply::cut("Answer: It is half of").send(out, &request)?;
+            }
             At::Drip => begin(out, &request)?,
             At::Retry => {
                 let reply = Reply::error(429, "slow down").header("retry-after", "30");
