@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroU32;
 
 use crate::error::{Error, Result};
+use crate::interrupt;
 use crate::tool::call::Call;
 use crate::tool::text_of;
 
@@ -97,6 +98,8 @@ impl Limits {
                 _ => false,
             };
             if !more {
+                // To be interrupted is no answer.
+                interrupt::check()?;
                 return Err(Error::MaxIterationsExceeded { limit });
             }
             tally.extra = tally.extra.saturating_add(self.ttl.get());
