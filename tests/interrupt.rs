@@ -346,21 +346,25 @@ fn wait_until(what: &str, holds: impl Fn() -> bool) {
 }
 
 #[test]
-fn ctrl_c_is_no_answer_to_whether_to_go_on() {
-    let server = Server::replies(["Action1: add_numbers(1, 2)", "Answer: It is fine."]);
-    let mut terminal = Terminal::start(&Test::with(&server).args(["--ttl", "1"]), ALL);
-    terminal.prompt();
-    terminal.send("q\r");
-    terminal.wait_for("[y/N]");
-    let sent = Instant::now();
+fn a_signal_is_no_answer_to_whether_to_go_on() {
+    let asked = || {
+        let server = Server::always("Action1: add_numbers(1, 2)");
+        let mut terminal = Terminal::start(&Test::with(&server).args(["--ttl", "1"]), ALL);
+        terminal.prompt();
+        terminal.send("q\r");
+        terminal.wait_for("[y/N]");
+        (server, terminal, Instant::now())
+    };
+    let (_server, mut terminal, sent) = asked();
     terminal.send("\x03");
     terminal.prompt();
     assert!(sent.elapsed() < ms(500), "{:?}", sent.elapsed());
-    terminal.send("again?\r");
-    terminal.wait_for("It is fine.");
-    terminal.prompt();
     terminal.send("\x04");
     let screen = terminal.finish();
-    assert_eq!(screen.code, 0);
+    assert_eq!(screen.code, 130);
     assert!(screen.plain.contains("interrupted"), "{}", screen.plain);
+    let (_server, terminal, sent) = asked();
+    terminal.signal(Signal::TERM);
+    assert_eq!(terminal.finish().code, 143);
+    assert!(sent.elapsed() < ms(500), "{:?}", sent.elapsed());
 }
