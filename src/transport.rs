@@ -6,6 +6,7 @@ use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -48,16 +49,24 @@ pub(crate) struct Patience {
 /// Says that no more of a response is wanted. Its rest may still come, so that the connection can be
 /// used again; but a server that never ends it keeps nobody waiting.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Enough(Arc<Mutex<Option<Instant>>>);
+pub(crate) struct Enough {
+    until: Arc<Mutex<Option<Instant>>>,
+    left: Arc<AtomicBool>,
+}
 
 impl Enough {
     pub(crate) fn say(&self) {
         self.until().get_or_insert_with(|| Instant::now() + REST);
     }
 
+    /// Says that more may come than belongs to the response: its connection is not used again.
+    pub(crate) fn leave(&self) {
+        self.left.store(true, Ordering::SeqCst);
+    }
+
     /// When the response is given up.
     fn until(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.0
+        self.until
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
@@ -159,6 +168,7 @@ impl<In: Transport> Connector<In> for Polled {
             match dial(*address, share) {
                 Ok(stream) => {
                     stream.set_nodelay(true)?;
+                    self.patience.enough.left.store(false, Ordering::SeqCst);
                     let buffers = LazyBuffers::new(
                         details.config.input_buffer_size(),
                         details.config.output_buffer_size(),
@@ -291,7 +301,9 @@ impl Transport for Connection {
     fn is_open(&mut self) -> bool {
         // Bytes that nobody asked for, and the end, mean that it is of no use any more.
         let mut byte = [0];
-        matches!((&self.stream).read(&mut byte), Err(error) if error.kind() == ErrorKind::WouldBlock)
+        let left = self.patience.enough.left.load(Ordering::SeqCst);
+        !left
+            && matches!((&self.stream).read(&mut byte), Err(error) if error.kind() == ErrorKind::WouldBlock)
     }
 }
 

@@ -401,3 +401,32 @@ fn the_program_has_an_exit_code_for_statuses_of_every_kind() {
         run.check(run.stdout == answer, &format!("{status}"));
     }
 }
+
+#[test]
+fn a_body_that_comes_late_and_does_not_belong_is_not_the_next_response() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let connections = thread::spawn(move || {
+        let mut first = BufReader::new(listener.accept().unwrap().0);
+        read(&mut first).unwrap();
+        first
+            .get_mut()
+            .write_all(b"HTTP/1.1 204 No Content\r\n\r\n")
+            .unwrap();
+        if read(&mut first).unwrap().is_some() {
+            first.get_mut().write_all(b"2\r\n{}\r\n0\r\n\r\n").unwrap();
+            return 1;
+        }
+        let mut second = BufReader::new(listener.accept().unwrap().0);
+        let request = read(&mut second).unwrap().unwrap();
+        let reply = Reply::chat("Answer: ok");
+        reply.send(second.get_mut(), &request).unwrap();
+        2
+    });
+    let base_url = format!("http://{address}/v1");
+    let run = Test::new()
+        .args(["--base-url", &base_url, "-m", "x", "q"])
+        .run();
+    assert_eq!(connections.join().unwrap(), 2);
+    run.success().stdout("ok\n");
+}

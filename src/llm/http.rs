@@ -164,6 +164,10 @@ impl Client {
         };
         let response = response.map_err(|error| self.failed(&error))?;
         let status = response.status().as_u16();
+        if matches!(status, 204 | 304) {
+            // A body that does not belong to it may come late, and is not the next response.
+            self.enough.leave();
+        }
         let head = response.headers().clone();
         let kind = text(&head, "content-type")
             .unwrap_or_default()
