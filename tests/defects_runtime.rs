@@ -41,7 +41,13 @@ use crate::test::{Events, Test};
 // An agent of the library's parts.
 
 /// A model that says these things in their order; then it cannot be reached.
-struct Scripted(VecDeque<String>);
+pub(crate) struct Scripted(VecDeque<String>);
+
+impl Scripted {
+    pub(crate) fn new(replies: &[&str]) -> Self {
+        Scripted(replies.iter().map(|reply| (*reply).to_owned()).collect())
+    }
+}
 
 impl Llm for Scripted {
     fn name(&self) -> &str {
@@ -123,6 +129,26 @@ fn engine_of(
     policy: Box<dyn Policy>,
     ttl: u32,
 ) -> Box<dyn Engine> {
+    looped(llm, tools, policy, Desk::default(), ttl)
+}
+
+/// The engine `react` with these parts.
+pub(crate) fn engine_with(
+    llm: Box<dyn Llm>,
+    tools: &Rc<Toolchain>,
+    policy: Box<dyn Policy>,
+    desk: Desk,
+) -> Box<dyn Engine> {
+    looped(llm, tools, policy, desk, 10)
+}
+
+fn looped(
+    llm: Box<dyn Llm>,
+    tools: &Rc<Toolchain>,
+    policy: Box<dyn Policy>,
+    desk: Desk,
+    ttl: u32,
+) -> Box<dyn Engine> {
     let style = Style {
         prompt: PROMPT,
         context: "",
@@ -136,7 +162,7 @@ fn engine_of(
     Box::new(Loop::new(
         Box::new(planner),
         policy,
-        Desk::default(),
+        desk,
         tools.clone(),
         limits,
     ))

@@ -16,6 +16,7 @@ mod terminal;
 mod test;
 
 mod answer;
+mod audit;
 mod canary;
 mod cassettes;
 mod cli;
