@@ -12,7 +12,7 @@ pub(crate) fn base_url(given: &str, wire: Wire, plain_http: bool) -> Result<Stri
     let wrong = |why: &str| {
         let hint = "a base URL looks like https://api.example.com/v1";
         // What stands around the address proper may be a key.
-        let shown = if given.contains(['@', '?']) {
+        let shown = if given.contains(['@', '?', '#']) {
             "…"
         } else {
             given
@@ -31,8 +31,8 @@ pub(crate) fn base_url(given: &str, wire: Wire, plain_http: bool) -> Result<Stri
     if authority.as_str().contains('@') {
         return Err(wrong("a key does not belong in it"));
     }
-    if uri.query().is_some() {
-        return Err(wrong("it must not have a query"));
+    if uri.query().is_some() || trimmed.contains('#') {
+        return Err(wrong("it must not have a query or a fragment"));
     }
     match uri.scheme_str() {
         Some("https") => {}
@@ -148,6 +148,7 @@ mod tests {
             "http://example.org/v1",
             "https://k@x/v1",
             "https://x/v1?key=k",
+            "https://x/v1#k",
             "http://127.0.0.1.evil/v1",
         ] {
             assert!(base_url(wrong, Wire::OpenAi, false).is_err(), "{wrong}");
