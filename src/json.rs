@@ -60,9 +60,9 @@ const KEYS: [&str; 8] = [
     "status",
 ];
 
-/// The beginning of a text in one line: what a person reads of it.
+/// The beginning of a text in one line: what a person reads of it. Keys are taken out before it is
+/// cut: a part of one would not be known again.
 pub(crate) fn excerpt(text: &str) -> String {
-    // A key that is cut is not found any more.
     let text = scrub(text);
     let mut words = text
         .split_whitespace()

@@ -213,6 +213,11 @@ impl Remote {
 
     /// What a reply that is whole comes to.
     fn reply(&self, mut draft: Draft, native: bool) -> std::result::Result<Reply, Trouble> {
+        for call in &mut draft.calls {
+            // What is in them goes to tools, and some of those send it on.
+            call.name = secret::scrub(&call.name).into_owned();
+            call.args = secret::scrub(&call.args).into_owned();
+        }
         let calls = match native {
             true => draft::calls(std::mem::take(&mut draft.calls)),
             false => Vec::new(),
