@@ -27,6 +27,11 @@ pub enum Error {
     },
     /// The built-in `demo` cannot answer this question; a real model has to be connected.
     Declined(String),
+    /// There was no answer in the time, or with the tokens, that were allowed.
+    LimitReached {
+        /// Which of the two, with its value, as a flag.
+        limit: String,
+    },
     /// The model was called as often as allowed and gave no answer.
     MaxIterationsExceeded {
         /// How many calls were allowed.
@@ -134,7 +139,7 @@ impl Error {
     /// The status that a session ends with when this error ends it.
     pub fn status(&self) -> Status {
         match self {
-            Self::MaxIterationsExceeded { .. } => Status::Limit,
+            Self::MaxIterationsExceeded { .. } | Self::LimitReached { .. } => Status::Limit,
             Self::PolicyViolation(_) => Status::Denied,
             Self::Auth { .. } => Status::Auth,
             Self::Endpoint { .. } => Status::Unreachable,
@@ -147,7 +152,7 @@ impl Error {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::EmptyTask | Self::Config { .. } | Self::Declined(_) => 2,
-            Self::MaxIterationsExceeded { .. } => 3,
+            Self::MaxIterationsExceeded { .. } | Self::LimitReached { .. } => 3,
             Self::PolicyViolation(_) => 4,
             Self::Auth { .. } => 5,
             Self::Endpoint { .. } => 6,
@@ -168,6 +173,10 @@ impl Error {
             ),
             Self::MaxIterationsExceeded { limit } => {
                 Some(format!("allow more with --ttl {}", limit.saturating_mul(2)))
+            }
+            Self::LimitReached { limit } => {
+                let flag = limit.split(' ').next().unwrap_or_default();
+                Some(format!("allow more with {flag}, or end without any limit of that kind"))
             }
             Self::PolicyViolation(_) => Some("-y allows what would be asked".to_owned()),
             Self::Auth { .. } => Some("check the key in the environment or in .env".to_owned()),
@@ -197,6 +206,7 @@ impl fmt::Display for Error {
                     if *limit == 1 { "call" } else { "calls" }
                 )
             }
+            Self::LimitReached { limit } => write!(f, "no answer within {limit}"),
             Self::BadReplies { count, last } => {
                 write!(
                     f,
@@ -229,8 +239,13 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {}
 
 impl From<Interrupted> for Error {
-    fn from(Interrupted(signal): Interrupted) -> Self {
-        Self::Interrupted(signal)
+    fn from(interrupted: Interrupted) -> Self {
+        match interrupted {
+            Interrupted::Signal(signal) => Self::Interrupted(signal),
+            Interrupted::Time => Self::LimitReached {
+                limit: "--max-time".to_owned(),
+            },
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 //! There is one state for the process, because signals are sent to processes. Where nothing has been
 //! installed, nothing is ever interrupted.
 
+use std::cell::Cell;
 use std::fmt;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -38,21 +39,34 @@ struct State {
     woken: UnixStream,
 }
 
-/// A wait that was ended by a signal.
+thread_local! {
+    /// When the time for the work is over.
+    static DEADLINE: Cell<Option<Instant>> = const { Cell::new(None) };
+}
+
+/// Why work was stopped where it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Interrupted(pub i32);
+pub enum Interrupted {
+    /// This signal came.
+    Signal(i32),
+    /// The time for it is over.
+    Time,
+}
 
 impl fmt::Display for Interrupted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("interrupted")
+        f.write_str(match self {
+            Self::Signal(_) => "interrupted",
+            Self::Time => "the time is over",
+        })
     }
 }
 
 impl std::error::Error for Interrupted {}
 
 /// From here on a signal stops the work under way, and ends the program only when there is none. A
-/// signal that the program was started to ignore stays ignored. At a prompt, whose terminal is in a
-/// mode of its own, somebody watches who restores it first and writes `at_prompt`, which ends the
+/// signal that the program was started to ignore stays ignored. At a prompt Ctrl-C ends nothing but
+/// work; and as its terminal is in a mode of its own, somebody watches who restores it first and writes `at_prompt`, which ends the
 /// mode that the terminal itself is in.
 pub fn install(at_prompt: Option<&'static str>) -> io::Result<()> {
     if STATE.get().is_some() {
@@ -71,12 +85,12 @@ pub fn install(at_prompt: Option<&'static str>) -> io::Result<()> {
         .into_iter()
         .filter(|signal| !is_ignored(*signal))
     {
-        if signal == SIGINT {
+        if at_prompt.is_none() {
             flag::register_conditional_shutdown(signal, 128 + signal, state.idle.clone())?;
+        }
+        if signal == SIGINT {
             flag::register_conditional_shutdown(signal, 128 + signal, state.again.clone())?;
             flag::register(signal, state.again.clone())?;
-        } else if at_prompt.is_none() {
-            flag::register_conditional_shutdown(signal, 128 + signal, state.idle.clone())?;
         }
         flag::register_usize(
             signal,
@@ -151,15 +165,41 @@ impl Drop for Working {
     }
 }
 
-/// The signal that stops the work under way, if one has come.
-pub(crate) fn signal() -> Option<i32> {
-    let hit = STATE.get()?.hit.load(Ordering::SeqCst);
-    i32::try_from(hit).ok().filter(|signal| *signal != 0)
+/// Sets when the time for the work on this thread is over, or that it never is. Gives what was set
+/// before.
+pub(crate) fn deadline(deadline: Option<Instant>) -> Option<Instant> {
+    DEADLINE.replace(deadline)
 }
 
-/// Fails if a signal has come.
+/// While it lives, somebody thinks, and the time for the work stands still.
+pub(crate) struct Pause(Instant, Option<Instant>);
+
+/// Has the time stand still.
+pub(crate) fn pause() -> Pause {
+    Pause(Instant::now(), deadline(None))
+}
+
+impl Drop for Pause {
+    fn drop(&mut self) {
+        deadline(self.1.map(|deadline| deadline + self.0.elapsed()));
+    }
+}
+
+/// Why the work under way is to stop, if it is.
+pub(crate) fn reason() -> Option<Interrupted> {
+    let signal = STATE.get().map(|state| state.hit.load(Ordering::SeqCst));
+    match signal.and_then(|signal| i32::try_from(signal).ok()) {
+        Some(signal) if signal != 0 => Some(Interrupted::Signal(signal)),
+        _ => {
+            let over = DEADLINE.get().is_some_and(|at| at <= Instant::now());
+            over.then_some(Interrupted::Time)
+        }
+    }
+}
+
+/// Fails if the work is to stop.
 pub(crate) fn check() -> Result<(), Interrupted> {
-    signal().map_or(Ok(()), |signal| Err(Interrupted(signal)))
+    reason().map_or(Ok(()), Err)
 }
 
 /// Has this called again and again while the program waits.
@@ -174,7 +214,7 @@ pub(crate) fn sleep(time: Duration) -> Result<(), Interrupted> {
             .get_ref()
             .and_then(|error| error.downcast_ref())
             .copied()
-            .unwrap_or(Interrupted(SIGINT))),
+            .unwrap_or(Interrupted::Signal(SIGINT))),
         Ok(_) => Ok(()),
     }
 }
@@ -190,7 +230,8 @@ pub(crate) fn wait(
         if let Err(interrupted) = check() {
             return Err(io::Error::other(interrupted));
         }
-        let mut left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        let over = until.into_iter().chain(DEADLINE.get()).min();
+        let mut left = over.map(|until| until.saturating_duration_since(Instant::now()));
         if let Some(tell) = TOLD.get() {
             tell();
             left = Some(left.map_or(TICK, |left| left.min(TICK)));
@@ -215,7 +256,7 @@ pub(crate) fn wait(
             Ok(_) if what.is_some() && !watched[0].revents().is_empty() => return Ok(true),
             Ok(_) => {}
         }
-        if signal().is_none() && until.is_some_and(|until| until <= Instant::now()) {
+        if reason().is_none() && until.is_some_and(|until| until <= Instant::now()) {
             return Ok(false);
         }
     }

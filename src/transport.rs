@@ -180,7 +180,7 @@ impl<In: Transport> Connector<In> for Polled {
                         heard: false,
                     })));
                 }
-                Err(error) if interrupt::signal().is_some() => return Err(error.into()),
+                Err(error) if interrupt::reason().is_some() => return Err(error.into()),
                 // The address may be a proxy's.
                 Err(error) => {
                     last = io::Error::new(error.kind(), format!("{address}: {error}"));

@@ -448,6 +448,19 @@ impl Run {
         self.labelled("error: ", text)
     }
 
+    /// An `error` of `--json` that holds this text.
+    #[track_caller]
+    pub(crate) fn error_event(self, text: &str) -> Self {
+        let events = self.events();
+        let told = events.of("error").iter().any(|error| {
+            error["text"]
+                .as_str()
+                .is_some_and(|told| told.contains(text))
+        });
+        self.check(told, &format!("an error has {text:?}"));
+        self
+    }
+
     /// A `hint:` line that holds this text, whatever its case.
     #[track_caller]
     pub(crate) fn hint(self, text: &str) -> Self {

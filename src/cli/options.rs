@@ -95,6 +95,13 @@ pub struct Options {
         hide_possible_values = true
     )]
     pub on_limit: Option<OnLimit>,
+    /// How long a question may take; waiting for you does not count
+    #[arg(long, global = true, value_name = "D", value_parser = duration)]
+    #[serde(serialize_with = "as_text")]
+    pub max_time: Option<Duration>,
+    /// How many tokens all model calls of a question may take together
+    #[arg(long, global = true, value_name = "N")]
+    pub max_total_tokens: Option<u64>,
     /// How much chance there is in the replies
     #[arg(long, global = true, value_name = "T", value_parser = temperature)]
     pub temperature: Option<f64>,
@@ -149,6 +156,8 @@ impl Options {
             stdin_wait,
             strict_tools,
             on_limit,
+            max_time,
+            max_total_tokens,
             temperature,
             max_tokens,
             timeout,
@@ -177,6 +186,8 @@ impl Options {
             stdin_wait: self.stdin_wait.or(stdin_wait),
             strict_tools: self.strict_tools || strict_tools,
             on_limit: self.on_limit.or(on_limit),
+            max_time: self.max_time.or(max_time),
+            max_total_tokens: self.max_total_tokens.or(max_total_tokens),
             temperature: self.temperature.or(temperature),
             max_tokens: self.max_tokens.or(max_tokens),
             timeout: self.timeout.or(timeout),

@@ -100,7 +100,7 @@ pub(crate) fn run(layers: Result<Layers>, json: bool, screen: Screen) -> Result<
         Ok(layers) => examine(layers, &mut report)?,
         Err(error) => report.failed("settings", &error)?,
     }
-    interrupt::check().map_err(|interrupted| Error::Interrupted(interrupted.0))?;
+    interrupt::check()?;
     Ok(u8::from(report.failed))
 }
 

@@ -250,7 +250,7 @@ impl Config {
     /// somebody can be.
     pub fn engine(
         &self,
-        go_on: Option<Box<dyn FnMut(u32) -> bool>>,
+        go_on: Option<limits::GoOn>,
         approve: Option<Ask>,
     ) -> Result<Box<dyn Engine>> {
         let style = |name: &str, built_in| {
@@ -270,6 +270,8 @@ impl Config {
             ttl: self.ttl,
             on_limit,
             strict_tools: self.options.strict_tools,
+            max_time: self.options.max_time,
+            max_total_tokens: self.options.max_total_tokens,
         };
         let watched = self.screen.err.terminal && !self.options.quiet && !self.options.json;
         let llm = llm::connect(&self.model, &self.llm);

@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroU32;
+use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::interrupt;
+use crate::session::event::Usage;
 use crate::tool::call::Call;
 use crate::tool::text_of;
 
@@ -27,6 +29,10 @@ pub struct Limits {
     pub on_limit: OnLimit,
     /// Whether an unknown tool or wrong arguments end the query at once.
     pub strict_tools: bool,
+    /// The longest time from the first model call on. Waiting for the person does not count.
+    pub max_time: Option<Duration>,
+    /// The tokens that all model calls together may take, as far as endpoints count them.
+    pub max_total_tokens: Option<u64>,
 }
 
 impl Default for Limits {
@@ -35,18 +41,23 @@ impl Default for Limits {
             ttl: const { NonZeroU32::new(10).unwrap() },
             on_limit: OnLimit::Stop,
             strict_tools: false,
+            max_time: None,
+            max_total_tokens: None,
         }
     }
 }
 
-/// What happens when the model calls are used up and there is no answer.
+/// Asks whether a query may take as much again of what is used up, such as `10 model calls`.
+pub type GoOn = Box<dyn FnMut(&str) -> bool>;
+
+/// What happens when a limit is reached and there is no answer.
 pub enum OnLimit {
     /// The query ends.
     Stop,
     /// One more call is spent, which may only answer.
     Answer,
     /// Somebody is asked whether to allow as many again.
-    Ask(Box<dyn FnMut(u32) -> bool>),
+    Ask(GoOn),
 }
 
 /// What the limits say to the next model call.
@@ -67,7 +78,10 @@ pub struct Tally {
     pub tool_calls: u32,
     /// Why an action was not run, if one was denied for want of approval.
     pub unapproved: Option<String>,
+    /// When the time is over.
+    pub(super) deadline: Option<Instant>,
     extra: u32,
+    extra_tokens: u64,
     last_call: bool,
     bad_replies: u32,
     reminded: bool,
@@ -84,28 +98,47 @@ struct Seen {
 }
 
 impl Limits {
-    /// Counts the next model call, or ends the query.
-    pub fn admit(&mut self, tally: &mut Tally) -> Result<Admission> {
-        let limit = self.ttl.get().saturating_add(tally.extra);
-        if tally.steps >= limit {
+    /// Counts the next model call, or ends the query. `used` are the tokens so far.
+    pub fn admit(&mut self, tally: &mut Tally, used: Usage) -> Result<Admission> {
+        if tally.steps == 0 {
+            tally.deadline = self.max_time.map(|time| Instant::now() + time);
+            interrupt::deadline(tally.deadline);
+        }
+        let used = used.input_tokens.unwrap_or(0) + used.output_tokens.unwrap_or(0);
+        if let Some((what, error)) = self.reached(tally, used) {
             let more = match &mut self.on_limit {
                 OnLimit::Answer if !tally.last_call => {
                     tally.last_call = true;
                     tally.steps += 1;
                     return Ok(Admission::OnlyToAnswer);
                 }
-                OnLimit::Ask(ask) => ask(limit),
+                OnLimit::Ask(ask) => ask(&what),
                 _ => false,
             };
             if !more {
                 // To be interrupted is no answer.
                 interrupt::check()?;
-                return Err(Error::MaxIterationsExceeded { limit });
+                return Err(error);
             }
-            tally.extra = tally.extra.saturating_add(self.ttl.get());
+            tally.extra = tally.steps;
+            tally.extra_tokens = used;
         }
         tally.steps += 1;
         Ok(Admission::Granted)
+    }
+
+    /// The limit that is reached, if one is, and the error that it ends the query with.
+    fn reached(&self, tally: &Tally, used: u64) -> Option<(String, Error)> {
+        let limit = self.ttl.get().saturating_add(tally.extra);
+        if tally.steps >= limit {
+            let what = format!("{limit} model calls");
+            return Some((what, Error::MaxIterationsExceeded { limit }));
+        }
+        let most = self.max_total_tokens?;
+        (used >= most.saturating_add(tally.extra_tokens)).then(|| {
+            let limit = format!("--max-total-tokens {most}");
+            (format!("{used} tokens"), Error::LimitReached { limit })
+        })
     }
 
     /// Counts a reply that cannot be used; one too many in a row ends the query.

@@ -11,6 +11,7 @@ use super::parse::INVENTED;
 use super::planner::{Asked, Next, Outcome, Plan, Planner};
 use super::policy::{Circumstances, Decision, Policy, Verdict};
 use super::{Answer, Engine, Run, Step};
+use crate::duration;
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::session::event::{Fact, Message, SpanKind, ToolCall};
@@ -72,8 +73,25 @@ impl Engine for Loop {
     }
 
     fn step(&mut self, run: &mut Run) -> Result<Step> {
+        interrupt::deadline(run.tally.deadline);
+        let step = self.turn(run);
+        run.tally.deadline = interrupt::deadline(None);
+        match (step, self.limits.max_time) {
+            (Err(Error::LimitReached { limit }), Some(time)) if limit == "--max-time" => {
+                let limit = format!("{limit} {}", duration::text(time));
+                Err(Error::LimitReached { limit })
+            }
+            (step, _) => step,
+        }
+    }
+}
+
+impl Loop {
+    /// One turn of the loop.
+    fn turn(&mut self, run: &mut Run) -> Result<Step> {
         interrupt::check()?;
-        let admission = self.limits.admit(&mut run.tally)?;
+        let used = run.session.usage();
+        let admission = self.limits.admit(&mut run.tally, used)?;
         let last = admission == Admission::OnlyToAnswer;
         run.session.set_step(run.tally.steps);
         if last {
@@ -125,9 +143,7 @@ impl Engine for Loop {
             }
         }
     }
-}
 
-impl Loop {
     /// Runs the calls of one reply, one after the other. What was wrong with one is its result.
     fn act_in_order(&mut self, calls: &[Asked], run: &mut Run) -> Result<Step> {
         let mut wrong = None;

@@ -240,7 +240,7 @@ impl Client {
     /// A read that broke off: the connection may hold the next time, a limit will not.
     pub(crate) fn failed(&self, error: &ureq::Error) -> Trouble {
         use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
-        if interrupt::signal().is_some() {
+        if interrupt::reason().is_some() {
             return Trouble::interrupted();
         }
         if let Some(fault) = Fault::of(error) {
@@ -334,8 +334,8 @@ impl Client {
         } = trouble;
         let url = self.call.clone();
         // Whatever the trouble was, a signal since then is why nothing more is tried.
-        match (interrupt::signal(), class) {
-            (Some(signal), _) => Error::Interrupted(signal),
+        match (interrupt::reason(), class) {
+            (Some(reason), _) => reason.into(),
             (None, Class::Auth) => Error::Auth { url, message },
             (None, class) => {
                 let usual = match class {

@@ -96,7 +96,7 @@ impl Remote {
             // Asked in any case: the listener drops what it has heard.
             let again = listener.again();
             let more = match trouble.class {
-                _ if !again || trouble.last || interrupt::signal().is_some() => false,
+                _ if !again || trouble.last || interrupt::reason().is_some() => false,
                 Class::Empty | Class::Decode => !std::mem::replace(&mut hollow, true),
                 class => class.passes(),
             };

@@ -34,6 +34,7 @@ fn terminal() -> Option<File> {
 fn ask(question: &Question<'_>, screen: Screen) -> Option<Said> {
     let mut terminal = terminal()?;
     let theme = screen.theme();
+    let _pause = interrupt::pause();
     let call = theme.action.style(strict(question.call));
     let why = theme
         .notice

@@ -11,6 +11,7 @@ use rustix::event::PollFlags;
 
 use crate::agent::{Agent, Task};
 use crate::config::Config;
+use crate::engine::limits::GoOn;
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::report;
@@ -116,13 +117,14 @@ impl Repl {
 }
 
 /// Asks on the terminal whether a query may go on when its model calls are used up.
-fn go_on(config: &Config) -> Option<Box<dyn FnMut(u32) -> bool>> {
+fn go_on(config: &Config) -> Option<GoOn> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return None;
     }
     let screen = config.screen;
-    Some(Box::new(move |limit| {
-        let question = format!("no answer after {limit} model calls; allow as many again? [y/N] ");
+    Some(Box::new(move |used| {
+        let _pause = interrupt::pause();
+        let question = format!("no answer after {used}; allow as many again? [y/N] ");
         let mut reply = String::new();
         screen.say(&question);
         if interrupt::wait(Some((io::stdin().as_fd(), PollFlags::IN)), None).is_err() {

@@ -203,7 +203,7 @@ struct Deadline(Instant);
 
 impl fend_core::Interrupt for Deadline {
     fn should_interrupt(&self) -> bool {
-        Instant::now() >= self.0 || interrupt::signal().is_some()
+        Instant::now() >= self.0 || interrupt::reason().is_some()
     }
 }
 

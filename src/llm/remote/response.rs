@@ -164,7 +164,7 @@ impl Remote {
             }
             _ => {}
         }
-        if !done && interrupt::signal().is_some() {
+        if !done && interrupt::reason().is_some() {
             return Err(Trouble::interrupted());
         }
         let _ = listener.hear(&secret::scrub(&draft.text[heard..]));
