@@ -521,13 +521,10 @@ fn a_long_page_is_cut_for_the_model_with_a_note() {
     let (events, server) = events_of(Some(&tools), "Action1: page()");
     let seen = server.request(1).last();
     assert!(seen.len() < 9000, "{} bytes", seen.len());
-    let note = seen.lines().last().unwrap();
-    assert_eq!(
-        note,
-        format!("[{} more bytes are not shown]", 100_000 - 8192)
-    );
+    let note = format!("\n[{} bytes are not shown]\n", 100_000 - 8192);
+    assert!(seen.contains(&note), "{seen}");
     let shown = events.of("observation")[0]["text"].as_str().unwrap();
-    assert!(shown.ends_with(note), "the person sees the note too");
+    assert!(shown.contains(&note), "the person sees the note too");
 }
 
 /// T35

@@ -371,6 +371,39 @@ fn a_tool_s_output_is_cut_for_the_model_and_says_so() {
 }
 
 #[test]
+fn a_result_that_was_cut_is_paged_through_where_a_tool_for_that_is_loaded() {
+    let text = format!("BEGIN {} MIDDLE {} END", "x".repeat(9000), "y".repeat(9000));
+    let web = Server::web().route("/page", Reply::json(&json!(text)));
+    let server = Server::replies([
+        "Action1: page()",
+        "Action2: more(1, 6000)",
+        "Action3: more(1, 18000)",
+        "Action4: more(7)",
+        "Answer: ok",
+    ]);
+    let tools = format!(
+        "[[tool]]\nname = \"page\"\nfunction = \"http.get_json\"\nbind.url = \"{}\"\n\
+         [[tool]]\nname = \"more\"\nfunction = \"output.more\"\n",
+        web.url("/page")
+    );
+    Test::with(&server).tools(&tools).arg("q").run().success();
+    let seen = server.request(1).last();
+    assert!(seen.contains("BEGIN ") && seen.ends_with(" END"), "{seen}");
+    assert!(
+        seen.contains("bytes are not shown; more(1, 6144) shows more]"),
+        "{seen}"
+    );
+    assert!(server.request(2).last().contains(" MIDDLE "));
+    assert!(
+        server
+            .request(3)
+            .last()
+            .ends_with("END\n[this is the end of it]")
+    );
+    assert!(server.request(4).last().contains("there is no such result"));
+}
+
+#[test]
 fn a_slow_tool_ends_at_its_timeout() {
     let slow = Reply::json(&json!(1)).after(std::time::Duration::from_secs(20));
     let web = Server::web().route("/page", slow);

@@ -12,7 +12,7 @@ use crate::secret::scrub;
 use crate::session::event::SpanKind;
 use crate::session::{Session, millis};
 use crate::tool::call::Call;
-use crate::tool::{Toolchain, text_of};
+use crate::tool::{Spec, Toolchain, output, text_of};
 
 /// What an action came to.
 #[derive(Debug, Clone, PartialEq)]
@@ -64,7 +64,7 @@ impl Executor {
                 .tools
                 .find(&call.tool)
                 .map_or(usize::MAX, |tool| tool.spec().max_output);
-            let text = cut(&whole, limit);
+            let text = cut(&whole, limit, self.tools.pager());
             match result.is_ok() {
                 true => span.output(whole),
                 false => span.failed(whole),
@@ -102,14 +102,22 @@ fn scrubbed(value: &Value) -> Value {
     }
 }
 
-/// The beginning of a text that is too long, and how much is missing.
-fn cut(text: &str, limit: usize) -> String {
+/// The beginning and the end of a text that is too long, with what is missing between them, and how to
+/// see it if a tool can show it.
+fn cut(text: &str, limit: usize, pager: Option<&Spec>) -> String {
     if text.len() <= limit {
         return text.to_owned();
     }
-    let shown = &text[..text.floor_char_boundary(limit)];
-    format!(
-        "{shown}\n[{} more bytes are not shown]",
-        text.len() - shown.len()
-    )
+    let head = &text[..text.floor_char_boundary(limit - limit / 4)];
+    let tail = &text[text.ceil_char_boundary(text.len() - limit / 4)..];
+    let missing = text.len() - head.len() - tail.len();
+    let more = pager.map_or(String::new(), |pager| {
+        format!(
+            "; {}({}, {}) shows more",
+            pager.name,
+            output::keep(text),
+            head.len()
+        )
+    });
+    format!("{head}\n[{missing} bytes are not shown{more}]\n{tail}")
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::params::Param;
-use super::{Effect, crypto, http, math, time, weather, wikipedia};
+use super::{Effect, crypto, http, math, output, time, weather, wikipedia};
 
 /// A built-in function.
 pub(crate) struct Function {
@@ -108,6 +108,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Function> {
         crypto::FUNCTIONS,
         time::FUNCTIONS,
         http::FUNCTIONS,
+        output::FUNCTIONS,
         DEBUG,
     ];
     FAMILIES.iter().copied().flatten()

@@ -20,7 +20,7 @@ use super::function::{self, Body, Escape, Function, Limits};
 use super::params::{Param, Type};
 use super::rule::{self, Rules};
 use super::template::Template;
-use super::{Approval, Arithmetic, Effect, Spec, Tool, math};
+use super::{Approval, Arithmetic, Effect, Spec, Tool, math, output};
 use crate::error::Result;
 use crate::near::did_you_mean;
 use crate::tables::{self, Item, Read, known_keys, mistake, sub_table, text, value};
@@ -109,6 +109,10 @@ impl Tool for Declared {
             .find_map(|name| function::text(&full, name))?;
         let uri: ureq::http::Uri = url.parse().ok()?;
         uri.host().map(str::to_owned)
+    }
+
+    fn pages(&self) -> bool {
+        self.bound.is_empty() && self.function.name == output::MORE
     }
 
     fn arithmetic(&self) -> Option<Arithmetic> {

@@ -11,6 +11,7 @@ pub(crate) mod http;
 pub mod literal;
 pub mod manifest;
 pub(crate) mod math;
+pub(crate) mod output;
 pub mod params;
 pub mod rule;
 pub(crate) mod template;
@@ -43,6 +44,11 @@ pub trait Tool {
     fn host(&self, args: &Map<String, Value>) -> Option<String> {
         let _ = args;
         None
+    }
+
+    /// Whether it shows more of a result that was too long.
+    fn pages(&self) -> bool {
+        false
     }
 
     /// What it can do for an arithmetic expression, if anything.
@@ -227,6 +233,12 @@ impl Toolchain {
             args: Args::positional(vec![expression.into()]),
         });
         Some(self.display(&call.ok()?))
+    }
+
+    /// The tool that shows more of a result that was too long, if one is loaded.
+    pub fn pager(&self) -> Option<&Spec> {
+        let mut tools = self.tools.iter();
+        tools.find(|tool| tool.pages()).map(|tool| tool.spec())
     }
 
     /// The call as one line, as the model would write it.
