@@ -27,6 +27,8 @@ pub struct Agent {
     current: Option<Run>,
     /// Sessions before this one are forgotten.
     remembered_from: usize,
+    /// Whether something from outside went into one that is not.
+    tainted: bool,
 }
 
 /// A question with what belongs to it.
@@ -56,6 +58,7 @@ impl Agent {
             sessions: Vec::new(),
             current: None,
             remembered_from: 0,
+            tainted: false,
         }
     }
 
@@ -85,6 +88,7 @@ impl Agent {
     /// The model sees nothing of the questions so far from now on.
     pub fn forget(&mut self) {
         self.remembered_from = self.sessions.len();
+        self.tainted = false;
     }
 
     /// Answers one question: [`Agent::start`], and [`Agent::step`] until there is an answer.
@@ -122,7 +126,7 @@ impl Agent {
             session,
             transcript: Transcript::default(),
             tally: Tally::default(),
-            tainted: !task.attachments.is_empty(),
+            tainted: self.tainted || !task.attachments.is_empty(),
         };
         let opened = self.open(&task, &mut run);
         self.current = Some(run);
@@ -224,6 +228,7 @@ impl Agent {
         let Tally {
             steps, tool_calls, ..
         } = run.tally;
+        self.tainted |= run.tainted;
         let (told, sinks) = run.session.end(status, exit_code, steps, tool_calls);
         self.sinks = sinks;
         self.sessions.push(run.session);

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::io;
 
+use crate::duration;
 use crate::interrupt::Interrupted;
 use crate::session::event::Status;
 
@@ -242,8 +243,8 @@ impl From<Interrupted> for Error {
     fn from(interrupted: Interrupted) -> Self {
         match interrupted {
             Interrupted::Signal(signal) => Self::Interrupted(signal),
-            Interrupted::Time => Self::LimitReached {
-                limit: "--max-time".to_owned(),
+            Interrupted::Time(limit) => Self::LimitReached {
+                limit: format!("--max-time {}", duration::text(limit)),
             },
         }
     }

@@ -41,7 +41,24 @@ struct State {
 
 thread_local! {
     /// When the time for the work is over.
-    static DEADLINE: Cell<Option<Instant>> = const { Cell::new(None) };
+    static DEADLINE: Cell<Option<Deadline>> = const { Cell::new(None) };
+}
+
+/// When the time for some work is over.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Deadline {
+    at: Instant,
+    limit: Duration,
+}
+
+impl Deadline {
+    /// After this time from now.
+    pub(crate) fn after(limit: Duration) -> Self {
+        Self {
+            at: Instant::now() + limit,
+            limit,
+        }
+    }
 }
 
 /// Why work was stopped where it was.
@@ -49,15 +66,15 @@ thread_local! {
 pub enum Interrupted {
     /// This signal came.
     Signal(i32),
-    /// The time for it is over.
-    Time,
+    /// The time for it, which was this long, is over.
+    Time(Duration),
 }
 
 impl fmt::Display for Interrupted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Signal(_) => "interrupted",
-            Self::Time => "the time is over",
+            Self::Time(_) => "the time is over",
         })
     }
 }
@@ -167,12 +184,12 @@ impl Drop for Working {
 
 /// Sets when the time for the work on this thread is over, or that it never is. Gives what was set
 /// before.
-pub(crate) fn deadline(deadline: Option<Instant>) -> Option<Instant> {
+pub(crate) fn deadline(deadline: Option<Deadline>) -> Option<Deadline> {
     DEADLINE.replace(deadline)
 }
 
 /// While it lives, somebody thinks, and the time for the work stands still.
-pub(crate) struct Pause(Instant, Option<Instant>);
+pub(crate) struct Pause(Instant, Option<Deadline>);
 
 /// Has the time stand still.
 pub(crate) fn pause() -> Pause {
@@ -181,7 +198,10 @@ pub(crate) fn pause() -> Pause {
 
 impl Drop for Pause {
     fn drop(&mut self) {
-        deadline(self.1.map(|deadline| deadline + self.0.elapsed()));
+        deadline(self.1.map(|Deadline { at, limit }| Deadline {
+            at: at + self.0.elapsed(),
+            limit,
+        }));
     }
 }
 
@@ -191,8 +211,10 @@ pub(crate) fn reason() -> Option<Interrupted> {
     match signal.and_then(|signal| i32::try_from(signal).ok()) {
         Some(signal) if signal != 0 => Some(Interrupted::Signal(signal)),
         _ => {
-            let over = DEADLINE.get().is_some_and(|at| at <= Instant::now());
-            over.then_some(Interrupted::Time)
+            let over = DEADLINE
+                .get()
+                .filter(|deadline| deadline.at <= Instant::now());
+            over.map(|deadline| Interrupted::Time(deadline.limit))
         }
     }
 }
@@ -230,7 +252,8 @@ pub(crate) fn wait(
         if let Err(interrupted) = check() {
             return Err(io::Error::other(interrupted));
         }
-        let over = until.into_iter().chain(DEADLINE.get()).min();
+        let deadline = DEADLINE.get().map(|deadline| deadline.at);
+        let over = until.into_iter().chain(deadline).min();
         let mut left = over.map(|until| until.saturating_duration_since(Instant::now()));
         if let Some(tell) = TOLD.get() {
             tell();

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroU32;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::interrupt;
+use crate::interrupt::{self, Deadline};
 use crate::session::event::Usage;
 use crate::tool::call::Call;
 use crate::tool::text_of;
@@ -79,7 +79,7 @@ pub struct Tally {
     /// Why an action was not run, if one was denied for want of approval.
     pub unapproved: Option<String>,
     /// When the time is over.
-    pub(super) deadline: Option<Instant>,
+    pub(super) deadline: Option<Deadline>,
     extra: u32,
     extra_tokens: u64,
     last_call: bool,
@@ -101,7 +101,7 @@ impl Limits {
     /// Counts the next model call, or ends the query. `used` are the tokens so far.
     pub fn admit(&mut self, tally: &mut Tally, used: Usage) -> Result<Admission> {
         if tally.steps == 0 {
-            tally.deadline = self.max_time.map(|time| Instant::now() + time);
+            tally.deadline = self.max_time.map(Deadline::after);
             interrupt::deadline(tally.deadline);
         }
         let used = used.input_tokens.unwrap_or(0) + used.output_tokens.unwrap_or(0);

@@ -11,7 +11,6 @@ use super::parse::INVENTED;
 use super::planner::{Asked, Next, Outcome, Plan, Planner};
 use super::policy::{Circumstances, Decision, Policy, Verdict};
 use super::{Answer, Engine, Run, Step};
-use crate::duration;
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::session::event::{Fact, Message, SpanKind, ToolCall};
@@ -76,13 +75,7 @@ impl Engine for Loop {
         interrupt::deadline(run.tally.deadline);
         let step = self.turn(run);
         run.tally.deadline = interrupt::deadline(None);
-        match (step, self.limits.max_time) {
-            (Err(Error::LimitReached { limit }), Some(time)) if limit == "--max-time" => {
-                let limit = format!("{limit} {}", duration::text(time));
-                Err(Error::LimitReached { limit })
-            }
-            (step, _) => step,
-        }
+        step
     }
 }
 
