@@ -577,3 +577,26 @@ fn every_query_has_its_own_numbering_and_the_model_s_numbers_do_not_count() {
         .err_line("Action2: ")
         .err_line("Observation2: 4");
 }
+
+#[test]
+fn a_model_that_does_not_see_the_call_it_was_meant_to_make_is_given_the_line() {
+    let tools = "[[tool]]\nname = \"calculate\"\nfunction = \"math.calculate\"\n";
+    for wrong in [
+        "Action: calculate(\"(52 - 16)\") / 4 + 17",
+        "Action: calculate((52 - 16) / 4 + 17)",
+    ] {
+        let server = Server::replies([wrong, wrong, "Answer: 26"]);
+        Test::with(&server).tools(tools).arg("q").run().success();
+        let call = "calculate(\"(52 - 16) / 4 + 17\")";
+        let (first, second) = (server.request(1).last(), server.request(2).last());
+        assert!(
+            first.contains(&format!("did you mean `{call}`?")),
+            "{first}"
+        );
+        assert!(!first.contains("Write this line"), "{first}");
+        assert!(
+            second.ends_with(&format!("Write this line: Action3: {call}")),
+            "{second}"
+        );
+    }
+}

@@ -161,6 +161,11 @@ impl Tally {
         self.reminded = false;
     }
 
+    /// Whether more than one reply in a row could not be used.
+    pub fn is_lost(&self) -> bool {
+        self.bad_replies > 1
+    }
+
     /// Whether this is the first reply in prose since the last one that could be used.
     pub fn first_prose(&mut self) -> bool {
         !std::mem::replace(&mut self.reminded, true)

@@ -264,9 +264,19 @@ impl Loop {
         self.limits.bad_reply(&mut run.tally, why)?;
         let stop = if why.ends_with('?') { "" } else { "." };
         let mut text = format!("Error: {}", format!("{why}{stop} {wanted}").trim_end());
+        let words = self.planner.words();
         let results = so_far(run);
         if !results.is_empty() {
-            text = format!("{text}{results} {}", self.planner.words().enough);
+            text = format!("{text}{results} {}", words.enough);
+        }
+        // Who has been told once what was meant, and has not seen it, is given the line to write.
+        if let (Some(action), Some(call)) =
+            (words.action, meant(why).filter(|_| run.tally.is_lost()))
+        {
+            text = format!(
+                "{text} Write this line: {action}{}: {call}",
+                run.tally.steps + 1
+            );
         }
         self.tell(None, None, text.trim_end(), run)?;
         Ok(Step::Continue)
@@ -337,6 +347,13 @@ fn give(answer: Answer, tools: &Toolchain, run: &mut Run) -> Result<Step> {
         })?;
     }
     Ok(Step::Finished(answer))
+}
+
+/// The call that a rejected one was meant to be, if the reason says so.
+fn meant(why: &str) -> Option<&str> {
+    let (_, call) = why.split_once("did you mean `")?;
+    let (call, _) = call.split_once('`')?;
+    call.ends_with(')').then_some(call)
 }
 
 /// The short results of this query, if there are any, for a model that has lost its way.

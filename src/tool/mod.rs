@@ -224,7 +224,20 @@ impl Toolchain {
                 let (name, behind) = action.split_once('(')?;
                 match self.find(name.trim())?.arithmetic()? {
                     Arithmetic::Sign(sign) => math::expression(sign, behind)?,
-                    Arithmetic::Whole => return None,
+                    // A part of it was put into the call, the rest behind it.
+                    Arithmetic::Whole => {
+                        let (text, used) = literal::literal(behind).ok()?;
+                        let rest = behind[used..].trim_start().strip_prefix(')')?;
+                        let inner = text.as_str()?.trim();
+                        let bare = inner
+                            .strip_prefix('(')
+                            .and_then(|inner| inner.strip_suffix(')'));
+                        let inner = bare
+                            .filter(|bare| !bare.contains(['(', ')']))
+                            .unwrap_or(inner);
+                        let whole = format!("({inner}){}", rest.trim_end());
+                        (!rest.trim().is_empty() && math::is_expression(&whole)).then_some(whole)?
+                    }
                 }
             }
         };

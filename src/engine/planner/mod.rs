@@ -54,6 +54,9 @@ pub struct Words {
     pub another: &'static str,
     /// That only an answer is left to it.
     pub last_call: &'static str,
+    /// What stands before a call in a reply, where calls are written as text: a model that does not see
+    /// what it was meant to write is given the line.
+    pub action: Option<&'static str>,
     /// That it may know enough, after its results so far; empty where models know that.
     pub enough: &'static str,
 }

@@ -31,6 +31,7 @@ const WORDS: Words = Words {
     another: "Call one of the functions.",
     last_call: "No more calls are possible. Write the best answer from what you know now; say what is \
         missing.",
+    action: None,
     enough: "",
 };
 

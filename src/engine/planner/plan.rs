@@ -33,6 +33,7 @@ const WORDS: Words = Words {
     another: "Write one JSON object with one of the tools as `action`, or `finish`.",
     last_call: "No more actions are possible. Decide to `finish` with the best answer from what you know \
         now; say what is missing.",
+    action: None,
     enough: "",
 };
 

@@ -31,6 +31,7 @@ const WORDS: Words = Words {
     another: "Write an `Action:` line with one of the tools.",
     last_call: "No more actions are possible. Write `Answer:` and the best answer from what you know now; \
         say what is missing.",
+    action: Some("Action"),
     enough: "If this answers the question, write `Answer:` and the answer.",
 };
 
