@@ -1,16 +1,22 @@
 //! An agent is given questions. It keeps the sessions of a conversation, one for each question.
 
+mod builder;
+
 use std::mem;
 
+pub use builder::Builder;
+
 use crate::engine::limits::Tally;
+use crate::engine::state::State;
 use crate::engine::transcript::Transcript;
 use crate::engine::{Answer, Engine, Run, Step};
 use crate::error::{Error, Result};
 use crate::interrupt;
+use crate::llm::Llm;
 use crate::session::event::{Fact, Message, SpanKind, Start, Status};
 use crate::session::{Session, Sinks};
 
-/// How many sessions are kept.
+/// How many sessions are kept, unless somebody wants it otherwise.
 const SESSIONS: usize = 100;
 /// How many bytes of text the sessions that are kept may hold; the last one is kept in any case.
 const SESSIONS_SIZE: usize = 4 << 20;
@@ -24,7 +30,11 @@ pub struct Agent {
     engine: Box<dyn Engine>,
     sinks: Sinks,
     sessions: Vec<Session>,
+    /// How many of them are kept, at least one.
+    kept: usize,
     current: Option<Run>,
+    /// The state that the last run ended with.
+    state: State,
     /// Sessions before this one are forgotten.
     remembered_from: usize,
     /// Whether something from outside went into one that is not.
@@ -38,25 +48,41 @@ pub struct Task {
     pub query: String,
     /// What the model is given with it: files, piped data.
     pub attachments: String,
+    /// What the run's state begins with.
+    pub state: State,
 }
 
 impl From<&str> for Task {
     fn from(query: &str) -> Self {
+        query.to_owned().into()
+    }
+}
+
+impl From<String> for Task {
+    fn from(query: String) -> Self {
         Self {
-            query: query.to_owned(),
-            attachments: String::new(),
+            query,
+            ..Self::default()
         }
     }
 }
 
 impl Agent {
-    /// An agent without a conversation yet.
+    /// An agent that asks this model, in the making: [`Builder`] has its tools, its way of reasoning, its
+    /// policy and its limits. Nothing is asked before the first question.
+    pub fn builder(llm: impl Llm + 'static) -> Builder {
+        Builder::new(Box::new(llm))
+    }
+
+    /// An agent with an engine of the caller's own, and without a conversation yet.
     pub fn new(engine: Box<dyn Engine>, sinks: Sinks) -> Self {
         Self {
             engine,
             sinks,
             sessions: Vec::new(),
+            kept: SESSIONS,
             current: None,
+            state: State::default(),
             remembered_from: 0,
             tainted: false,
         }
@@ -78,6 +104,11 @@ impl Agent {
             .as_ref()
             .map(|run| &run.session)
             .or(self.sessions.last())
+    }
+
+    /// The state of the run under way, else what the last one ended with.
+    pub fn state(&self) -> &State {
+        self.current.as_ref().map_or(&self.state, |run| &run.state)
     }
 
     /// Whether a question is being worked on.
@@ -125,6 +156,7 @@ impl Agent {
         let mut run = Run {
             session,
             transcript: Transcript::default(),
+            state: task.state.clone(),
             tally: Tally::default(),
             tainted: self.tainted || !task.attachments.is_empty(),
         };
@@ -139,7 +171,7 @@ impl Agent {
             return Err(Error::InactiveSession);
         };
         match self.engine.step(run) {
-            Ok(Step::Continue) => Ok(Step::Continue),
+            Ok(Step::Continue(result)) => Ok(Step::Continue(result)),
             Ok(Step::Finished(answer)) => {
                 if let Some(run) = self.current.take() {
                     self.end(run, Status::Answered, 0)?;
@@ -231,10 +263,11 @@ impl Agent {
         self.tainted |= run.tainted;
         let (told, sinks) = run.session.end(status, exit_code, steps, tool_calls);
         self.sinks = sinks;
+        self.state = run.state;
         self.sessions.push(run.session);
         let size = |sessions: &[Session]| sessions.iter().map(Session::size).sum::<usize>();
         while self.sessions.len() > 1
-            && (self.sessions.len() > SESSIONS || size(&self.sessions) > SESSIONS_SIZE)
+            && (self.sessions.len() > self.kept || size(&self.sessions) > SESSIONS_SIZE)
         {
             self.sessions.remove(0);
             self.remembered_from = self.remembered_from.saturating_sub(1);

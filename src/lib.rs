@@ -57,7 +57,7 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
-use agent::{Agent, Task};
+use agent::Task;
 use cli::{AuditAction, Cli, Command, Options, Trace};
 use config::{Config, Layers};
 use error::{Error, Result};
@@ -119,19 +119,17 @@ fn query(words: Vec<String>, layers: Layers, screen: Screen) -> Result<u8> {
         return repl::run(config, &words.join(" "));
     }
     let input = Input::gather(words, &config)?;
-    let mut sinks = sinks(&config);
-    if input.left_alone {
-        sinks.insert(0, Box::new(LateInput));
-    }
     interrupt::install(None)?;
-    let mut agent = Agent::new(
-        config.engine(None, repl::confirm::at_terminal(config.screen))?,
-        sinks,
-    );
+    let mut agent = config.agent(None, repl::confirm::at_terminal(config.screen));
+    if input.left_alone {
+        agent = agent.sink(LateInput);
+    }
+    let mut agent = agent.sinks(sinks(&config)).build()?;
     let attachments = format!("{}{}", config.attachments, input.data);
     match agent.run(Task {
         query: input.question,
         attachments,
+        ..Task::default()
     }) {
         Ok(_) => Ok(0),
         // Everything else is on record, and was shown from there.

@@ -15,7 +15,7 @@ use reagent::tool::{Effect, Spec, Tool};
 use ring::digest::{SHA256, digest};
 use serde_json::{Map, Value, json};
 
-use crate::defects_runtime::{Scripted, engine_with, tool, toolchain};
+use crate::defects_runtime::{engine_with, scripted, tool, toolchain};
 use crate::server::Server;
 use crate::test::{ECHO, Test, mode};
 
@@ -236,13 +236,13 @@ fn what_has_an_effect_is_on_record_before_it_runs_or_does_not_run() {
             ran: ran.clone(),
         };
         let tools = toolchain(vec![Box::new(looks)]);
-        let script = Scripted::new(&["Action1: launch()", "Answer: done"]);
+        let script = scripted(&["Action1: launch()", "Answer: done"]);
         let desk = match writable {
             true => Desk::default(),
             false => Desk::default().without_effects("the audit log cannot be written"),
         };
         let policy = ByRules::new(tools.clone(), Rules::default(), false);
-        let engine = engine_with(Box::new(script), &tools, Box::new(policy), desk);
+        let engine = engine_with(script, &tools, Box::new(policy), desk);
         let audit = Audit::new(folder.clone()).unwrap();
         let mut agent = Agent::new(engine, vec![Box::new(audit)]);
         agent.run("q").unwrap();
@@ -282,8 +282,8 @@ fn a_log_that_breaks_off_stops_effects_and_not_answers() {
     };
     let tools = toolchain(vec![Box::new(looks)]);
     let policy = || Box::new(ByRules::new(tools.clone(), Rules::default(), false));
-    let script = Scripted::new(&["Answer: done", "Action1: launch()"]);
-    let engine = engine_with(Box::new(script), &tools, policy(), Desk::default());
+    let script = scripted(&["Answer: done", "Action1: launch()"]);
+    let engine = engine_with(script, &tools, policy(), Desk::default());
     let mut agent = Agent::new(engine, vec![Box::new(audit)]);
     assert_eq!(agent.run("q").unwrap().text, "done");
     assert_eq!(agent.run("q").unwrap_err().exit_code(), 1);

@@ -13,10 +13,8 @@
 //! - A35: `answer::the_system_prompt_shows_each_tool_with_its_signature`
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::num::NonZeroU32;
 use std::rc::Rc;
-use std::time::Duration;
 
 use reagent::agent::Agent;
 use reagent::engine::approval::Desk;
@@ -26,13 +24,14 @@ use reagent::engine::planner::Style;
 use reagent::engine::planner::react::{PROMPT, React};
 use reagent::engine::policy::{ByRules, Circumstances, Decision, Policy, Verdict};
 use reagent::engine::{Engine, Step};
-use reagent::error::{Class, Error, Result};
-use reagent::llm::{Finish, Listener, Llm, Reply, Request};
-use reagent::session::event::{Event, Fact, SpanKind, Status, Usage};
+use reagent::error::{Error, Result};
+use reagent::llm::Llm;
+use reagent::llm::scripted::Scripted;
+use reagent::session::event::{Event, Fact, SpanKind, Status};
 use reagent::session::{Sink, Sinks};
 use reagent::tool::params::{Param, Type};
 use reagent::tool::rule::Rules;
-use reagent::tool::{Approval, Effect, Spec, Tool, Toolchain};
+use reagent::tool::{Effect, Spec, Tool, Toolchain};
 use serde_json::{Map, Value, json};
 
 use crate::server::Server;
@@ -40,58 +39,7 @@ use crate::test::{Events, Test};
 
 // An agent of the library's parts.
 
-/// A model that says these things in their order; then it cannot be reached.
-pub(crate) struct Scripted(VecDeque<String>);
-
-impl Scripted {
-    pub(crate) fn new(replies: &[&str]) -> Self {
-        Scripted(replies.iter().map(|reply| (*reply).to_owned()).collect())
-    }
-}
-
-impl Llm for Scripted {
-    fn name(&self) -> &str {
-        "scripted"
-    }
-
-    fn ask(&mut self, _: &Request<'_>, listener: &mut dyn Listener) -> Result<Reply> {
-        let text = self.0.pop_front().ok_or_else(nobody)?;
-        let _ = listener.hear(&text);
-        Ok(Reply {
-            text,
-            calls: Vec::new(),
-            usage: Usage::default(),
-            finish: Finish::Stop,
-        })
-    }
-}
-
-fn nobody() -> Error {
-    Error::Endpoint {
-        class: Class::Connect,
-        url: "http://127.0.0.1:1/v1".to_owned(),
-        message: "nobody is there".to_owned(),
-        hint: None,
-    }
-}
-
 type Outcome = std::result::Result<Value, String>;
-
-/// A tool that is a function of the test's own.
-struct Closure<F> {
-    spec: Spec,
-    work: F,
-}
-
-impl<F: Fn(&Map<String, Value>) -> Outcome> Tool for Closure<F> {
-    fn spec(&self) -> &Spec {
-        &self.spec
-    }
-
-    fn call(&self, args: &Map<String, Value>) -> Outcome {
-        (self.work)(args)
-    }
-}
 
 /// A tool with these parameters, all of them texts.
 pub(crate) fn tool(
@@ -99,19 +47,9 @@ pub(crate) fn tool(
     params: &[&str],
     work: impl Fn(&Map<String, Value>) -> Outcome + 'static,
 ) -> Box<dyn Tool> {
-    let params = params.iter().map(|name| Param::new(name, Type::String));
-    let spec = Spec {
-        name: name.to_owned(),
-        description: "A tool of a test.".to_owned(),
-        example: None,
-        params: params.collect(),
-        effect: Effect::Pure,
-        ends: false,
-        approval: Approval::Allow,
-        timeout: Duration::from_secs(5),
-        max_output: 8192,
-    };
-    Box::new(Closure { spec, work })
+    let spec = Spec::new(name, "A tool of a test.").effect(Effect::Pure);
+    let with = |spec: Spec, name: &&str| spec.param(Param::new(name, Type::String));
+    Box::new(params.iter().fold(spec, with).runs(work))
 }
 
 /// A tool that gives its text back.
@@ -175,9 +113,7 @@ pub(crate) fn engine(llm: Box<dyn Llm>, tools: &Rc<Toolchain>, ttl: u32) -> Box<
 }
 
 pub(crate) fn scripted(replies: &[&str]) -> Box<dyn Llm> {
-    Box::new(Scripted(
-        replies.iter().map(|&reply| reply.to_owned()).collect(),
-    ))
+    Box::new(Scripted::new(replies.iter().copied()))
 }
 
 /// An agent with ten model calls a question, whose model says these things.
@@ -525,7 +461,10 @@ fn every_failure_is_on_record_with_what_went_wrong() {
     assert_eq!(failed[0].0, SpanKind::Tool);
     assert!(failed[0].2.contains("it is broken"), "{spans:?}");
     assert_eq!(failed[1].0, SpanKind::Llm);
-    assert!(failed[1].2.contains("nobody is there"), "{spans:?}");
+    assert!(
+        failed[1].2.contains("the script is at its end"),
+        "{spans:?}"
+    );
     let facts = agent.session().unwrap().events().iter();
     let malformed = facts
         .filter(|event| matches!(&event.fact, Fact::Malformed { why } if why.contains("nope")));
@@ -536,7 +475,7 @@ fn every_failure_is_on_record_with_what_went_wrong() {
     assert!(action.next().is_some(), "the decision is on record too");
     let mut errors = agent.session().unwrap().events().iter();
     assert!(errors.any(
-        |event| matches!(&event.fact, Fact::Error { text, .. } if text.contains("nobody is there"))
+        |event| matches!(&event.fact, Fact::Error { text, .. } if text.contains("the script is at its end"))
     ));
 }
 
@@ -552,7 +491,7 @@ fn a_step_says_whether_it_was_the_last() {
         "nothing is under way"
     );
     agent.start("q").unwrap();
-    assert_eq!(agent.step().unwrap(), Step::Continue);
+    assert_eq!(agent.step().unwrap(), Step::Continue(Some(json!("a"))));
     assert!(agent.is_running());
     assert!(matches!(agent.step().unwrap(), Step::Finished(answer) if answer.text == "done"));
     assert!(!agent.is_running());

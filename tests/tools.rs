@@ -398,7 +398,7 @@ fn a_result_that_was_cut_is_paged_through_where_a_tool_for_that_is_loaded() {
         server
             .request(3)
             .last()
-            .ends_with("END\n[this is the end of it]")
+            .ends_with("END\n| [this is the end of it]")
     );
     assert!(server.request(4).last().contains("there is no such result"));
 }

@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use crate::engine::Reasoning;
 use crate::ui::screen::Color;
 
 /// How to ask and what to show.
@@ -102,6 +103,12 @@ pub struct Options {
     /// How many tokens all model calls of a question may take together
     #[arg(long, global = true, value_name = "N")]
     pub max_total_tokens: Option<u64>,
+    /// How many bytes all tools may give for a question together
+    #[arg(long, global = true, value_name = "N")]
+    pub max_total_bytes: Option<u64>,
+    /// How many tokens, about, the model is sent at once; older observations are shortened to fit
+    #[arg(long, global = true, value_name = "N")]
+    pub max_context: Option<u64>,
     /// How much chance there is in the replies
     #[arg(long, global = true, value_name = "T", value_parser = temperature)]
     pub temperature: Option<f64>,
@@ -158,6 +165,8 @@ impl Options {
             on_limit,
             max_time,
             max_total_tokens,
+            max_total_bytes,
+            max_context,
             temperature,
             max_tokens,
             timeout,
@@ -188,6 +197,8 @@ impl Options {
             on_limit: self.on_limit.or(on_limit),
             max_time: self.max_time.or(max_time),
             max_total_tokens: self.max_total_tokens.or(max_total_tokens),
+            max_total_bytes: self.max_total_bytes.or(max_total_bytes),
+            max_context: self.max_context.or(max_context),
             temperature: self.temperature.or(temperature),
             max_tokens: self.max_tokens.or(max_tokens),
             timeout: self.timeout.or(timeout),
@@ -232,6 +243,16 @@ pub enum EngineName {
     Native,
     /// Decisions as JSON objects, with a confidence.
     Plan,
+}
+
+impl From<EngineName> for Reasoning {
+    fn from(name: EngineName) -> Self {
+        match name {
+            EngineName::React => Self::React,
+            EngineName::Native => Self::Native,
+            EngineName::Plan => Self::Plan,
+        }
+    }
 }
 
 /// How the trace looks.

@@ -174,7 +174,11 @@ fn examine(layers: Layers, report: &mut Report) -> Result<()> {
     let Ok(config) = Config::new(layers, report.screen) else {
         return Ok(());
     };
-    context(&*llm, config.engine(None, None)?.instructions(), report)
+    context(
+        &*llm,
+        config.agent(None, None).engine()?.instructions(),
+        report,
+    )
 }
 
 /// A folder that is not there yet is made when it is needed, if it can be.

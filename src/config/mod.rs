@@ -14,15 +14,10 @@ use std::process::{Command, Stdio};
 use std::rc::Rc;
 use std::time::Duration;
 
+use crate::agent::{Agent, Builder};
 use crate::cli::{EngineName, OnLimit, Options};
-use crate::engine::approval::{Ask, Desk};
-use crate::engine::cycle::Loop;
-use crate::engine::planner::native::{self, Native};
-use crate::engine::planner::plan::{self, Planned};
-use crate::engine::planner::react::{self, React};
-use crate::engine::planner::{Planner, Style};
-use crate::engine::policy::ByRules;
-use crate::engine::{Engine, limits};
+use crate::engine::approval::Ask;
+use crate::engine::{Reasoning, limits};
 use crate::error::{Error, Result};
 use crate::llm::provider::PROVIDERS;
 use crate::llm::resolve::{self, Known, Source};
@@ -160,8 +155,8 @@ pub struct Config {
     /// How to reason.
     pub engine: EngineName,
     context: String,
-    /// The person's own instructions for engines, by their names.
-    prompts: Vec<(&'static str, String)>,
+    /// The person's own instructions for engines.
+    prompts: Vec<(Reasoning, String)>,
     keys: Keys,
 }
 
@@ -208,11 +203,15 @@ impl Config {
             attachments += &attachment(&path.display().to_string(), &read_file(path)?);
         }
         let mut prompts = Vec::new();
-        for name in ["react", "native", "plan"] {
+        for (name, reasoning) in [
+            ("react", Reasoning::React),
+            ("native", Reasoning::Native),
+            ("plan", Reasoning::Plan),
+        ] {
             let path = folders.config.as_ref();
             let path = path.map(|folder| folder.join(format!("prompts/{name}.md")));
             if let Some(path) = path.filter(|path| path.exists()) {
-                prompts.push((name, read_file(&path)?));
+                prompts.push((reasoning, read_file(&path)?));
             }
         }
         Ok(Self {
@@ -246,66 +245,56 @@ impl Config {
         Some(Box::new(audit))
     }
 
-    /// The engine that all this comes to. `go_on` is asked at the limit, and `approve` about actions, if
+    /// The agent that all this comes to. `go_on` is asked at the limit, and `approve` about actions, if
     /// somebody can be.
-    pub fn engine(
-        &self,
-        go_on: Option<limits::GoOn>,
-        approve: Option<Ask>,
-    ) -> Result<Box<dyn Engine>> {
-        let style = |name: &str, built_in| {
-            let own = self.prompts.iter().find(|(engine, _)| *engine == name);
-            Style {
-                prompt: own.map_or(built_in, |(_, text)| text.as_str()),
-                context: &self.context,
-                steps: !self.options.quiet,
-            }
-        };
+    pub fn agent(&self, go_on: Option<limits::GoOn>, approve: Option<Ask>) -> Builder {
         let on_limit = match (self.options.on_limit.unwrap_or_default(), go_on) {
             (OnLimit::Answer, _) => limits::OnLimit::Answer,
             (OnLimit::Stop, Some(go_on)) => limits::OnLimit::Ask(go_on),
             (OnLimit::Stop, None) => limits::OnLimit::Stop,
         };
-        let limits = limits::Limits {
-            ttl: self.ttl,
-            on_limit,
-            strict_tools: self.options.strict_tools,
-            max_time: self.options.max_time,
-            max_total_tokens: self.options.max_total_tokens,
-        };
-        let watched = self.screen.err.terminal && !self.options.quiet && !self.options.json;
-        let llm = llm::connect(&self.model, &self.llm);
-        let tools = self.tools.clone();
-        let planner: Box<dyn Planner> = match self.engine {
-            EngineName::Plan => Box::new(Planned::new(llm, tools, style("plan", plan::PROMPT))?),
-            engine => {
-                let react = React::new(llm, tools, style("react", react::PROMPT), watched)?;
-                match engine {
-                    EngineName::Native => {
-                        Box::new(Native::new(react, style("native", native::PROMPT))?)
-                    }
-                    _ => Box::new(react),
-                }
-            }
-        };
-        let effects = self.tools.specs().any(Spec::has_effect);
-        let desk = match effects && self.audit().is_none() {
-            true => Desk::new(approve)
-                .without_effects("the audit log cannot be written, so nothing with an effect runs"),
-            false => Desk::new(approve),
-        };
-        let policy = ByRules::new(
-            self.tools.clone(),
-            self.keys.layers.rules().clone(),
-            self.options.yes,
-        );
-        Ok(Box::new(Loop::new(
-            planner,
-            Box::new(policy),
-            desk,
-            self.tools.clone(),
-            limits,
-        )))
+        let Options {
+            strict_tools,
+            max_time,
+            max_total_tokens,
+            max_total_bytes,
+            max_context,
+            ..
+        } = self.options;
+        let mut agent = Agent::builder(llm::connect(&self.model, &self.llm))
+            .toolchain(self.tools.clone())
+            .reasoning(self.engine.into())
+            .context(&self.context)
+            .rules(self.keys.layers.rules().clone())
+            .limits(limits::Limits {
+                ttl: self.ttl,
+                on_limit,
+                strict_tools,
+                max_time,
+                max_total_tokens,
+                max_total_bytes,
+                max_context,
+            });
+        for (reasoning, template) in &self.prompts {
+            agent = agent.prompt(*reasoning, template);
+        }
+        if self.options.quiet {
+            agent = agent.brief();
+        }
+        if self.screen.err.terminal && !self.options.quiet && !self.options.json {
+            agent = agent.watched();
+        }
+        if self.options.yes {
+            agent = agent.yes();
+        }
+        if let Some(approve) = approve {
+            agent = agent.ask(approve);
+        }
+        if self.tools.specs().any(Spec::has_effect) && self.audit().is_none() {
+            agent = agent
+                .without_effects("the audit log cannot be written, so nothing with an effect runs");
+        }
+        agent
     }
 }
 

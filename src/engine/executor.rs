@@ -6,6 +6,7 @@ use std::time::Instant;
 use serde_json::Value;
 
 use super::approval::Clearance;
+use super::fence::fence;
 use crate::error::Result;
 use crate::interrupt;
 use crate::secret::scrub;
@@ -19,8 +20,12 @@ use crate::tool::{Spec, Toolchain, output, text_of};
 pub struct Observation {
     /// The result, if the tool ran and succeeded.
     pub value: Option<Value>,
-    /// What the model is shown.
+    /// How many bytes the result has as text, whole.
+    pub size: usize,
+    /// As much of it as the model is shown.
     pub text: String,
+    /// The same in the form in which the model is shown it.
+    pub told: String,
     /// How long it took, in milliseconds.
     pub ms: u64,
 }
@@ -64,14 +69,23 @@ impl Executor {
                 .tools
                 .find(&call.tool)
                 .map_or(usize::MAX, |tool| tool.spec().max_output);
-            let text = cut(&whole, limit, self.tools.pager());
+            let (text, told) = match cut(&whole, limit, self.tools.pager()) {
+                None => (whole.clone(), fence(&whole, None)),
+                Some((head, note, tail)) => (
+                    format!("{head}\n{note}\n{tail}"),
+                    fence(head, Some((&note, tail))),
+                ),
+            };
+            let size = whole.len();
             match result.is_ok() {
                 true => span.output(whole),
                 false => span.failed(whole),
             }
             Ok(Observation {
                 value: result.ok(),
+                size,
                 text,
+                told,
                 ms: millis(begun),
             })
         })
@@ -102,11 +116,15 @@ fn scrubbed(value: &Value) -> Value {
     }
 }
 
-/// The beginning and the end of a text that is too long, with what is missing between them, and how to
-/// see it if a tool can show it.
-fn cut(text: &str, limit: usize, pager: Option<&Spec>) -> String {
+/// The beginning and the end of a text that is too long, and between them a note of what is missing, and of
+/// how to see it if a tool can show it.
+fn cut<'a>(
+    text: &'a str,
+    limit: usize,
+    pager: Option<&Spec>,
+) -> Option<(&'a str, String, &'a str)> {
     if text.len() <= limit {
-        return text.to_owned();
+        return None;
     }
     let head = &text[..text.floor_char_boundary(limit - limit / 4)];
     let tail = &text[text.ceil_char_boundary(text.len() - limit / 4)..];
@@ -119,5 +137,6 @@ fn cut(text: &str, limit: usize, pager: Option<&Spec>) -> String {
             head.len()
         )
     });
-    format!("{head}\n[{missing} bytes are not shown{more}]\n{tail}")
+    let note = format!("[{missing} bytes are not shown{more}]");
+    Some((head, note, tail))
 }

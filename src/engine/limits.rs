@@ -33,6 +33,11 @@ pub struct Limits {
     pub max_time: Option<Duration>,
     /// The tokens that all model calls together may take, as far as endpoints count them.
     pub max_total_tokens: Option<u64>,
+    /// The bytes that all tools together may give, whole.
+    pub max_total_bytes: Option<u64>,
+    /// The tokens, about, that the model is sent at once. Above that the oldest observations are
+    /// shortened.
+    pub max_context: Option<u64>,
 }
 
 impl Default for Limits {
@@ -43,6 +48,8 @@ impl Default for Limits {
             strict_tools: false,
             max_time: None,
             max_total_tokens: None,
+            max_total_bytes: None,
+            max_context: None,
         }
     }
 }
@@ -76,12 +83,15 @@ pub struct Tally {
     pub steps: u32,
     /// Actions that were run.
     pub tool_calls: u32,
+    /// The bytes that they gave.
+    pub bytes: u64,
     /// Why an action was not run, if one was denied for want of approval.
     pub unapproved: Option<String>,
     /// When the time is over.
     pub(super) deadline: Option<Deadline>,
     extra: u32,
     extra_tokens: u64,
+    extra_bytes: u64,
     last_call: bool,
     bad_replies: u32,
     reminded: bool,
@@ -122,6 +132,7 @@ impl Limits {
             }
             tally.extra = tally.steps;
             tally.extra_tokens = used;
+            tally.extra_bytes = tally.bytes;
         }
         tally.steps += 1;
         Ok(Admission::Granted)
@@ -134,10 +145,19 @@ impl Limits {
             let what = format!("{limit} model calls");
             return Some((what, Error::MaxIterationsExceeded { limit }));
         }
-        let most = self.max_total_tokens?;
-        (used >= most.saturating_add(tally.extra_tokens)).then(|| {
-            let limit = format!("--max-total-tokens {most}");
-            (format!("{used} tokens"), Error::LimitReached { limit })
+        let over = |most: Option<u64>, used: u64, extra: u64, what: &str| {
+            let most = most.filter(|most| used >= most.saturating_add(extra))?;
+            let limit = format!("--max-total-{what} {most}");
+            Some((format!("{used} {what}"), Error::LimitReached { limit }))
+        };
+        let tokens = over(self.max_total_tokens, used, tally.extra_tokens, "tokens");
+        tokens.or_else(|| {
+            over(
+                self.max_total_bytes,
+                tally.bytes,
+                tally.extra_bytes,
+                "bytes",
+            )
         })
     }
 

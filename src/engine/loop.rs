@@ -91,6 +91,9 @@ impl Loop {
             let words = self.planner.words().last_call;
             run.transcript.say(&mut run.session, Message::user(words))?;
         }
+        if let Some(most) = self.limits.max_context {
+            run.transcript.fit(&mut run.session, most)?;
+        }
         let Plan {
             thought,
             confidence,
@@ -140,12 +143,12 @@ impl Loop {
     /// Runs the calls of one reply, one after the other. What was wrong with one is its result.
     fn act_in_order(&mut self, calls: &[Asked], run: &mut Run) -> Result<Step> {
         let mut wrong = None;
-        let mut step = Step::Continue;
+        let mut step = Step::Continue(None);
         for Asked { call, decision } in calls {
             match decision {
                 Ok(Decision::Act(action)) => {
                     step = self.act(action, Some(call), None, run)?;
-                    if step != Step::Continue {
+                    if matches!(step, Step::Finished(_)) {
                         break;
                     }
                 }
@@ -187,12 +190,9 @@ impl Loop {
             call: shown.clone(),
         })?;
         run.tally.check_repeats(call, &shown)?;
-        let tainted = run.tainted;
-        let circumstances = Circumstances {
-            confidence,
-            tainted,
-        };
-        let verdict = self.policy.judge(&decision, &circumstances);
+        let verdict = self
+            .policy
+            .judge(&decision, &circumstances(confidence, run));
         let Some(tool) = self.tools.find(&call.tool) else {
             return self.reject(&format!("there is no tool `{}`", call.tool), "", run);
         };
@@ -200,35 +200,38 @@ impl Loop {
         let clearance = self.desk.clear(verdict, spec, &shown);
         run.session
             .record(Fact::Verdict(clearance.on_record(spec)))?;
-        let (reads, ends) = (spec.effect > Effect::Pure, spec.ends);
+        let (reads, ends, keeps) = (spec.effect > Effect::Pure, spec.ends, spec.keeps);
         let allowed = matches!(clearance, Clearance::Cleared { .. });
         if let Clearance::Unapproved(why) = &clearance {
             run.tally.unapproved = Some(why.clone());
         }
         let Observation {
             value,
+            size,
             mut text,
+            mut told,
             ms,
         } = self.executor.execute(call, clearance, &mut run.session)?;
         let ok = value.is_some();
         run.tainted |= allowed && reads;
         run.tally.tool_calls += u32::from(allowed);
+        run.tally.bytes += size as u64;
         let times = run.tally.note(call, &text);
         if ok {
             run.tally.result(&shown, &text);
         }
         let enough = self.planner.words().enough;
         if times > 1 {
-            let results = so_far(run);
-            let note = format!("You have done this before.{results} {enough}");
-            text = format!("{text}\n({})", note.trim_end());
+            let note = format!("You have done this before.{} {enough}", so_far(run));
+            let note = format!("\n({})", note.trim_end());
+            told += &note;
+            text += &note;
+        } else if run.tally.tool_calls == 1 && run.tally.steps > 1 {
+            // Small models that were corrected once do not see that they are done.
+            if !enough.is_empty() && !run.tally.results().is_empty() {
+                told = format!("{told}\n({enough})");
+            }
         }
-        // Small models that were corrected once do not see that they are done.
-        let corrected = run.tally.tool_calls == 1 && run.tally.steps > 1;
-        let told = match corrected && times == 1 && !run.tally.results().is_empty() {
-            true if !enough.is_empty() => format!("{text}\n({enough})"),
-            _ => text.clone(),
-        };
         run.session.record(Fact::Observation {
             tool: call.tool.clone(),
             ok,
@@ -236,6 +239,9 @@ impl Loop {
             ms,
         })?;
         self.tell(asked, value.as_ref(), &told, run)?;
+        if let Some(object @ Value::Object(_)) = value.as_ref().filter(|_| keeps) {
+            keep(object, run)?;
+        }
         match value {
             Some(value) if ends && value["done"] == true => {
                 let text = match value.get("answer") {
@@ -249,7 +255,7 @@ impl Loop {
                 };
                 self.finish(answer, None, run)
             }
-            _ => Ok(Step::Continue),
+            value => Ok(Step::Continue(value)),
         }
     }
 
@@ -279,7 +285,7 @@ impl Loop {
             );
         }
         self.tell(None, None, text.trim_end(), run)?;
-        Ok(Step::Continue)
+        Ok(Step::Continue(None))
     }
 
     fn tell(
@@ -301,13 +307,11 @@ impl Loop {
     /// The answer passes the policy too; then it is given, with what the person should know about it.
     fn finish(&mut self, answer: Answer, confidence: Option<Value>, run: &mut Run) -> Result<Step> {
         let decision = Decision::Finish(answer);
-        let circumstances = Circumstances {
-            confidence,
-            tainted: run.tainted,
-        };
-        let verdict = self.policy.judge(&decision, &circumstances);
+        let verdict = self
+            .policy
+            .judge(&decision, &circumstances(confidence, run));
         let Decision::Finish(answer) = decision else {
-            return Ok(Step::Continue);
+            return Ok(Step::Continue(None));
         };
         match verdict {
             Verdict::Allow => give(answer, &self.tools, run),
@@ -320,6 +324,15 @@ impl Loop {
                 })
             }
         }
+    }
+}
+
+/// What a decision comes with.
+fn circumstances(confidence: Option<Value>, run: &Run) -> Circumstances {
+    Circumstances {
+        confidence,
+        tainted: run.tainted,
+        state: run.state.clone(),
     }
 }
 
@@ -347,6 +360,15 @@ fn give(answer: Answer, tools: &Toolchain, run: &mut Run) -> Result<Step> {
         })?;
     }
     Ok(Step::Finished(answer))
+}
+
+/// Puts a result into the state of the run, on record.
+fn keep(object: &Value, run: &mut Run) -> Result<()> {
+    run.state.apply(object);
+    run.session.span(SpanKind::Memo, "state", |span| {
+        span.output(object.to_string());
+        Ok(())
+    })
 }
 
 /// The call that a rejected one was meant to be, if the reason says so.

@@ -7,15 +7,19 @@ pub mod approval;
 #[path = "loop.rs"]
 pub mod cycle;
 pub mod executor;
+mod fence;
 pub mod limits;
 pub mod parse;
 pub mod planner;
 pub mod policy;
+pub mod state;
 pub mod transcript;
 
 use crate::error::Result;
 use crate::session::Session;
 use limits::Tally;
+use serde_json::Value;
+use state::State;
 use transcript::Transcript;
 
 /// A way of getting from a question to an answer.
@@ -48,12 +52,37 @@ pub trait Engine {
     }
 }
 
+/// The three ways of reasoning that come with the program. All of them go round in the one loop.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Reasoning {
+    /// A thought and then an action or the answer, as text: [`planner::react`].
+    #[default]
+    React,
+    /// Functions, called in the endpoint's own form: [`planner::native`].
+    Native,
+    /// One decision at a time as a JSON object: [`planner::plan`].
+    Plan,
+}
+
+impl Reasoning {
+    /// The template of its instructions.
+    pub fn prompt(self) -> &'static str {
+        match self {
+            Self::React => planner::react::PROMPT,
+            Self::Native => planner::native::PROMPT,
+            Self::Plan => planner::plan::PROMPT,
+        }
+    }
+}
+
 /// One query on its way.
 pub struct Run {
     /// The record.
     pub session: Session,
     /// What the model sees.
     pub transcript: Transcript,
+    /// What tools that keep something have put there.
+    pub state: State,
     /// What has been used up.
     pub tally: Tally,
     /// Whether the model has seen something from outside.
@@ -61,10 +90,11 @@ pub struct Run {
 }
 
 /// What a step came to.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Step {
-    /// The query goes on.
-    Continue,
+    /// The query goes on. Holds the result of the step's action, if one was run and succeeded: the last
+    /// one where the model asked for several.
+    Continue(Option<Value>),
     /// There is an answer.
     Finished(Answer),
 }

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use serde_json::Value;
 
 use super::Answer;
+use super::state::State;
 use crate::tool::call::Call;
 use crate::tool::rule::{Rule, Rules};
 use crate::tool::{Approval, Toolchain};
@@ -28,6 +29,8 @@ pub struct Circumstances {
     pub confidence: Option<Value>,
     /// Whether the model has seen something from outside, which may have told it what to do.
     pub tainted: bool,
+    /// The state of the run so far.
+    pub state: State,
 }
 
 /// What a policy says to a decision, and why.

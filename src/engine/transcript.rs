@@ -26,6 +26,35 @@ impl Transcript {
         Ok(())
     }
 
+    /// Shortens observations, the oldest first, until all has `most` tokens, about. The last message stays
+    /// whole. The person is told.
+    pub fn fit(&mut self, session: &mut Session, most: u64) -> Result<()> {
+        let mut size: u64 = self.messages.iter().map(size).sum();
+        let mut shortened = 0;
+        for at in 0..self.messages.len().saturating_sub(1) {
+            if size <= most {
+                break;
+            }
+            let Some(message) = self.messages[at].shortened() else {
+                continue;
+            };
+            size = size.saturating_sub(self::size(&self.messages[at])) + self::size(&message);
+            session.record(Fact::Replaced {
+                at,
+                message: message.clone(),
+            })?;
+            self.messages[at] = message;
+            shortened += 1;
+        }
+        if shortened > 0 {
+            let text = format!(
+                "the conversation has more than {most} tokens: {shortened} of the oldest observations are shortened"
+            );
+            session.record(Fact::Notice { text })?;
+        }
+        Ok(())
+    }
+
     /// Begins anew. Gives what the model has seen so far.
     pub fn anew(&mut self, session: &mut Session) -> Result<Vec<Message>> {
         session.record(Fact::Anew)?;
@@ -39,9 +68,20 @@ impl Transcript {
             match &event.fact {
                 Fact::Message(message) => transcript.messages.push(message.clone()),
                 Fact::Anew => transcript.messages.clear(),
+                Fact::Replaced { at, message } => {
+                    if let Some(place) = transcript.messages.get_mut(*at) {
+                        place.clone_from(message);
+                    }
+                }
                 _ => {}
             }
         }
         transcript
     }
+}
+
+/// The tokens of a message, about: a quarter of its bytes.
+fn size(message: &Message) -> u64 {
+    let calls: usize = message.calls.iter().map(|call| call.args.len()).sum();
+    (message.content.len() + calls) as u64 / 4
 }

@@ -12,6 +12,7 @@ pub mod provider;
 mod quirks;
 mod remote;
 pub mod resolve;
+pub mod scripted;
 mod window;
 pub mod wire;
 
@@ -45,6 +46,24 @@ pub trait Llm {
     }
 }
 
+impl<L: Llm + ?Sized> Llm for Box<L> {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    fn ask(&mut self, request: &Request<'_>, listener: &mut dyn Listener) -> Result<Reply> {
+        (**self).ask(request, listener)
+    }
+
+    fn models(&self) -> Result<Vec<String>> {
+        (**self).models()
+    }
+
+    fn window(&self) -> Option<u64> {
+        (**self).window()
+    }
+}
+
 /// Hears a reply while it comes.
 pub trait Listener {
     /// Takes the next piece; says whether more is wanted.
@@ -62,6 +81,17 @@ pub trait Listener {
     /// Something that the person should know.
     fn note(&mut self, text: &str) {
         let _ = text;
+    }
+}
+
+/// Hears nothing, and wants the reply whole.
+impl Listener for () {
+    fn hear(&mut self, _: &str) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
+    fn again(&mut self) -> bool {
+        true
     }
 }
 
@@ -192,6 +222,29 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
+    /// A model at an address that needs no key, such as one on this machine.
+    pub fn new(wire: Wire, base_url: impl Into<String>, model: impl Into<String>) -> Self {
+        let model = model.into();
+        Self {
+            wire,
+            base_url: base_url.into(),
+            base_url_from: "the caller".to_owned(),
+            name: model.clone(),
+            model,
+            key: None,
+            key_from: None,
+        }
+    }
+
+    /// With this key.
+    pub fn key(self, key: Secret) -> Self {
+        Self {
+            key: Some(key),
+            key_from: Some("the caller".to_owned()),
+            ..self
+        }
+    }
+
     /// The address that a call is sent to.
     pub fn url(&self, stream: bool) -> String {
         format!("{}{}", self.base_url, self.wire.path(&self.model, stream))

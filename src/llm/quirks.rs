@@ -5,11 +5,6 @@ use std::borrow::Cow;
 
 use crate::session::event::{Message, Role};
 
-/// What an old observation is shortened to, in bytes, when the conversation is too long.
-const SHORTENED: usize = 300;
-/// The beginnings of what models are told about actions.
-const OBSERVATION: &str = "Observation";
-
 /// How requests to an endpoint differ from what its format says.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Quirks {
@@ -161,7 +156,7 @@ impl Quirks {
             if message.role == Role::User && !folded.is_empty() {
                 message.content = std::mem::take(&mut folded) + &message.content;
             } else if self.shorten && at != last {
-                shorten(&mut message);
+                message = message.shortened().unwrap_or(message);
             }
             match shaped.last_mut() {
                 Some(before)
@@ -178,21 +173,6 @@ impl Quirks {
             }
         }
         Cow::Owned(shaped)
-    }
-}
-
-/// Cuts an observation to its beginning, and says so.
-fn shorten(message: &mut Message) {
-    let observed = match message.role {
-        Role::Tool => true,
-        Role::User => message.content.starts_with(OBSERVATION),
-        _ => false,
-    };
-    if observed && message.content.len() > 2 * SHORTENED {
-        let end = message.content.floor_char_boundary(SHORTENED);
-        let missing = message.content.len() - end;
-        message.content.truncate(end);
-        message.content += &format!(" [shortened: {missing} more bytes were here]");
     }
 }
 

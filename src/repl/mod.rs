@@ -37,10 +37,10 @@ pub(crate) struct Repl {
 pub fn run(config: Config, first: &str) -> Result<u8> {
     let mut editor = Editor::open(&config)?;
     interrupt::install(editor.is_terminal().then_some(editor::UNMARKED))?;
-    let agent = Agent::new(
-        config.engine(go_on(&config), confirm::at_terminal(config.screen))?,
-        crate::sinks(&config),
-    );
+    let agent = config
+        .agent(go_on(&config), confirm::at_terminal(config.screen))
+        .sinks(crate::sinks(&config))
+        .build()?;
     let mut repl = Repl {
         config,
         agent,
@@ -97,6 +97,7 @@ impl Repl {
         match self.agent.run(Task {
             query: question.to_owned(),
             attachments,
+            ..Task::default()
         }) {
             Ok(_) => self.code = 0,
             Err(error @ Error::Write(_)) => return Err(error),
@@ -108,10 +109,9 @@ impl Repl {
 
     /// Another engine, made from the settings as they are now.
     fn renew(&mut self) -> Result<()> {
-        self.agent.set_engine(self.config.engine(
-            go_on(&self.config),
-            confirm::at_terminal(self.config.screen),
-        )?);
+        let approve = confirm::at_terminal(self.config.screen);
+        let agent = self.config.agent(go_on(&self.config), approve);
+        self.agent.set_engine(agent.engine()?);
         Ok(())
     }
 }

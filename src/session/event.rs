@@ -43,6 +43,13 @@ pub enum Fact {
     Message(Message),
     /// What the model sees begins anew: the messages before this count no more.
     Anew,
+    /// A message of those that the model sees is another one from here on: it was shortened.
+    Replaced {
+        /// Which one, counted from 0 since they last began anew.
+        at: usize,
+        /// What stands there now.
+        message: Message,
+    },
     /// Text that surely belongs to the thought or the answer, while it streams.
     /// It is for the eye: sinks see it, the session's list does not keep it.
     Text {
@@ -267,6 +274,11 @@ pub struct Answered {
     pub name: String,
 }
 
+/// What an observation begins with where it is a text of the person's side.
+const OBSERVATION: &str = "Observation";
+/// What a long observation is shortened to, in bytes.
+const SHORTENED: usize = 300;
+
 impl Message {
     fn new(role: Role, content: impl Into<String>) -> Self {
         Self {
@@ -298,6 +310,28 @@ impl Message {
             calls,
             ..Self::assistant(content)
         }
+    }
+
+    /// The same, cut to its beginning with a word about it, if it is an observation and a long one.
+    pub fn shortened(&self) -> Option<Self> {
+        let observation = match self.role {
+            Role::Tool => true,
+            Role::User => self.content.starts_with(OBSERVATION),
+            _ => false,
+        };
+        if !observation || self.content.len() <= 2 * SHORTENED {
+            return None;
+        }
+        let end = self.content.floor_char_boundary(SHORTENED);
+        let missing = self.content.len() - end;
+        let content = format!(
+            "{} [shortened: {missing} more bytes were here]",
+            &self.content[..end]
+        );
+        Some(Self {
+            content,
+            ..self.clone()
+        })
     }
 
     /// What came of such a call.
@@ -333,6 +367,14 @@ pub struct Usage {
     pub input_tokens: Option<u64>,
     /// Tokens that the model wrote.
     pub output_tokens: Option<u64>,
+}
+
+impl Usage {
+    /// `120 → 8 tokens`, as in Regent's log, if both are known.
+    pub fn meta(self) -> Option<String> {
+        let (input, output) = (self.input_tokens?, self.output_tokens?);
+        Some(format!("{input} → {output} tokens"))
+    }
 }
 
 impl std::ops::AddAssign for Usage {

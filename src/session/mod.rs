@@ -58,6 +58,47 @@ impl Session {
         !self.ended
     }
 
+    /// When it began, RFC 3339 in UTC.
+    pub fn started(&self) -> &str {
+        self.events.first().map_or("", |event| &event.time)
+    }
+
+    /// How it came out, once it has ended.
+    pub fn status(&self) -> Option<Status> {
+        self.end_fact().map(|end| end.status)
+    }
+
+    /// From its start to its end, or to now.
+    pub fn duration(&self) -> Duration {
+        let ended = self.end_fact().map(|end| Duration::from_millis(end.ms));
+        ended.unwrap_or_else(|| self.clock.elapsed())
+    }
+
+    fn end_fact(&self) -> Option<&End> {
+        self.events.last().and_then(|event| match &event.fact {
+            Fact::End(end) => Some(end),
+            _ => None,
+        })
+    }
+
+    /// The span under way, the innermost if one is within another: its kind and what it is about.
+    pub fn current_span(&self) -> Option<(SpanKind, &str)> {
+        let mut closed = Vec::new();
+        self.events
+            .iter()
+            .rev()
+            .find_map(|event| match &event.fact {
+                Fact::Closed(span) => {
+                    closed.push(span.id);
+                    None
+                }
+                Fact::Opened { id, kind, title } if !closed.contains(id) => {
+                    Some((*kind, title.as_str()))
+                }
+                _ => None,
+            })
+    }
+
     /// Everything that happened, oldest first, except the pieces of streamed text.
     pub fn events(&self) -> &[Event] {
         &self.events

@@ -11,26 +11,23 @@
 //! `name` and `function` are enough. Every mistake is an error with its line and column.
 
 use std::collections::HashSet;
-use std::time::Duration;
 
 use serde_json::{Map, Value};
 use toml::de::{DeTable, DeValue};
 
 use super::function::{self, Body, Escape, Function, Limits};
-use super::params::{Param, Type};
+use super::params::{Param, Type, filled};
 use super::rule::{self, Rules};
 use super::template::Template;
-use super::{Approval, Arithmetic, Effect, Spec, Tool, math, output};
+use super::{
+    Approval, Arithmetic, Effect, MAX_OUTPUT, NAME, Spec, TIMEOUT, Tool, is_name, math, output,
+};
 use crate::error::Result;
 use crate::near::did_you_mean;
 use crate::tables::{self, Item, Read, known_keys, mistake, sub_table, text, value};
 
 /// The tools that come with the program.
 pub const DEFAULT: &str = include_str!("../../tools.toml");
-/// How many bytes of a result the model is shown unless the tool says otherwise.
-const MAX_OUTPUT: usize = 8192;
-/// How long a tool may take unless it says otherwise.
-const TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest description; it is part of every prompt.
 const DESCRIPTION: usize = 1000;
 
@@ -127,12 +124,7 @@ impl Tool for Declared {
 impl Declared {
     /// All arguments of the function: the model's, the defaults, and what is bound.
     fn full(&self, args: &Map<String, Value>) -> Map<String, Value> {
-        let mut full = args.clone();
-        for param in &self.spec.params {
-            if let Some(default) = &param.default {
-                full.entry(&param.name).or_insert_with(|| default.clone());
-            }
-        }
+        let mut full = filled(&self.spec.params, args);
         let bound: Vec<(String, Value)> = self
             .bound
             .iter()
@@ -212,17 +204,15 @@ impl Declared {
                 _ => return mistake(item, "`max_output` is a number of bytes up to 1048576"),
             },
         };
-        let (name, effect, ends) = (name.to_owned(), function.effect, function.ends);
         let spec = Spec {
-            name,
-            description,
             example,
             params,
-            effect,
-            ends,
+            effect: function.effect,
+            ends: function.ends,
             approval,
             timeout,
             max_output,
+            ..Spec::new(name, description)
         };
         Ok(Self {
             spec,
@@ -385,14 +375,6 @@ fn kind(item: &Item<'_>) -> Read<Type> {
             )
         }
     }
-}
-
-/// What a tool and a parameter may be called.
-const NAME: &str = "a name is 1 to 64 letters, digits and `_`";
-
-fn is_name(name: &str) -> bool {
-    let letter = |c: char| c.is_alphanumeric() || c == '_';
-    (1..=64).contains(&name.chars().count()) && name.chars().all(letter)
 }
 
 /// A text that goes into the prompt: short, and without anything that a terminal would obey.

@@ -12,6 +12,7 @@ pub mod literal;
 pub mod manifest;
 pub(crate) mod math;
 pub(crate) mod output;
+pub mod own;
 pub mod params;
 pub mod rule;
 pub(crate) mod template;
@@ -82,6 +83,8 @@ pub struct Spec {
     /// Whether a result of it with `"done": true` ends the query; its `answer`, or else all of it, is
     /// the answer then. The same in a result of any other tool means nothing.
     pub ends: bool,
+    /// Whether an object that it gives is merged into the state of the run.
+    pub keeps: bool,
     /// Whether it may run without asking.
     pub approval: Approval,
     /// How long it may take.
@@ -90,7 +93,65 @@ pub struct Spec {
     pub max_output: usize,
 }
 
+/// How long a tool may take, unless it says otherwise.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(10);
+/// How many bytes of a result the model is shown, unless the tool says otherwise.
+pub(crate) const MAX_OUTPUT: usize = 8192;
+
 impl Spec {
+    /// A tool without parameters that reads the world and may run without asking, with the limits that
+    /// tools have by default: 10 seconds, 8192 bytes.
+    pub fn new(name: impl Into<String>, description: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            description: description.into(),
+            example: None,
+            params: Vec::new(),
+            effect: Effect::ReadsWorld,
+            ends: false,
+            keeps: false,
+            approval: Approval::Allow,
+            timeout: TIMEOUT,
+            max_output: MAX_OUTPUT,
+        }
+    }
+
+    /// With one more parameter, after those it has.
+    pub fn param(mut self, param: Param) -> Self {
+        self.params.push(param);
+        self
+    }
+
+    /// With a call as an example.
+    pub fn example(mut self, call: impl Into<String>) -> Self {
+        self.example = Some(call.into());
+        self
+    }
+
+    /// With this effect.
+    pub fn effect(mut self, effect: Effect) -> Self {
+        self.effect = effect;
+        self
+    }
+
+    /// With this approval.
+    pub fn approval(mut self, approval: Approval) -> Self {
+        self.approval = approval;
+        self
+    }
+
+    /// A result of it with `"done": true` ends the query.
+    pub fn ends(mut self) -> Self {
+        self.ends = true;
+        self
+    }
+
+    /// An object that it gives is merged into the state of the run.
+    pub fn keeps(mut self) -> Self {
+        self.keeps = true;
+        self
+    }
+
     /// `name(x: number, y: number)`, as shown to people.
     pub fn signature(&self) -> String {
         format!("{}({})", self.name, params::signature(&self.params))
@@ -153,12 +214,27 @@ pub struct Toolchain {
     rules: Rules,
 }
 
+/// What a tool and a parameter may be called.
+pub(crate) const NAME: &str = "a name is 1 to 64 letters, digits and `_`";
+
+/// Whether it is.
+pub(crate) fn is_name(name: &str) -> bool {
+    let letter = |c: char| c.is_alphanumeric() || c == '_';
+    (1..=64).contains(&name.chars().count()) && name.chars().all(letter)
+}
+
 impl Toolchain {
-    /// Holds these tools. Two tools of one name, whatever the case of its letters, are an error.
+    /// Holds these tools. A name that is none, and two tools of one name, whatever the case of its
+    /// letters, are an error.
     pub fn new(tools: Vec<Box<dyn Tool>>) -> Result<Self> {
         let mut names = HashSet::new();
         for tool in &tools {
             let name = &tool.spec().name;
+            if !is_name(name) {
+                return Err(Error::config(format!(
+                    "`{name}` is no name of a tool: {NAME}"
+                )));
+            }
             if !names.insert(name.to_lowercase()) {
                 return Err(Error::config(format!("two tools are named `{name}`")));
             }

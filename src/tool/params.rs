@@ -184,6 +184,17 @@ pub fn signature(params: &[Param]) -> String {
     written.collect::<Vec<_>>().join(", ")
 }
 
+/// The arguments, with its default for each parameter that was not given and has one.
+pub(crate) fn filled(params: &[Param], args: &Map<String, Value>) -> Map<String, Value> {
+    let mut full = args.clone();
+    for param in params {
+        if let Some(default) = &param.default {
+            full.entry(&param.name).or_insert_with(|| default.clone());
+        }
+    }
+    full
+}
+
 /// The JSON schema of an object with these parameters.
 pub fn schema(params: &[Param]) -> Value {
     let property = |param: &Param| {

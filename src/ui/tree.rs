@@ -47,8 +47,8 @@ impl Tree {
             line += &format!("{} {}", frame(" ❯"), theme.observation.style(strict(what)));
         }
         line += &frame("]");
-        if let (Some(input), Some(output)) = (usage.input_tokens, usage.output_tokens) {
-            line += &frame(&format!("[{input} → {output} tokens]"));
+        if let Some(meta) = usage.meta() {
+            line += &frame(&format!("[{meta}]"));
         }
         if let Some(ms) = ms {
             line += &frame(&format!("[{}s]", seconds(ms)));
