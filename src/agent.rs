@@ -220,7 +220,7 @@ impl Agent {
             })?;
             for (query, answer) in earlier {
                 transcript.say(session, Message::user(self.engine.pose(query)))?;
-                transcript.say(session, Message::assistant(format!("Answer: {answer}")))?;
+                transcript.say(session, Message::assistant(self.engine.recall(answer)))?;
             }
         }
         let question = match task.attachments.is_empty() {

@@ -8,6 +8,50 @@
 //! it, the executor runs the tool ([`tool`]), and the model is told what came of it; until the
 //! decision is to answer. Everything that happens is recorded in the [`session`] as a list of events,
 //! and everything that is shown ([`ui`]) is read from that list.
+//!
+//! # In a program of one's own
+//!
+//! An [`Agent`](agent::Agent) is built of a model, tools and whatever else differs from the defaults, and
+//! asked:
+//!
+//! ```
+//! use reagent::agent::Agent;
+//! use reagent::llm::scripted::Scripted;
+//! use reagent::tool::Spec;
+//! use reagent::tool::params::{Param, Type};
+//! use serde_json::json;
+//!
+//! let model = Scripted::new([
+//!     "Thought1: I look it up.\nAction1: price_tool(\"bitcoin\")",
+//!     "Answer: It costs 67012 dollars.",
+//! ]);
+//! let price_tool = Spec::new("price_tool", "Get the price of a cryptocurrency.")
+//!     .param(Param::new("coin", Type::String))
+//!     .runs(|args| match args["coin"].as_str() {
+//!         Some("bitcoin") => Ok(json!(67012)),
+//!         _ => Err("no such coin".to_owned()),
+//!     });
+//! let mut agent = Agent::builder(model).tool(price_tool).build()?;
+//!
+//! assert_eq!(agent.run("What does Bitcoin cost?")?.text, "It costs 67012 dollars.");
+//! # Ok::<(), reagent::error::Error>(())
+//! ```
+//!
+//! | to | see |
+//! |---|---|
+//! | ask a real model | [`llm::connect`], with an [`Endpoint`](llm::Endpoint) |
+//! | add a tool | [`Spec::runs`](tool::Spec::runs), the trait [`Tool`](tool::Tool), or a file: [`tool::manifest`] |
+//! | reason in another of the three ways | [`Reasoning`](engine::Reasoning) |
+//! | reason in a way of one's own | [`Planner`](engine::planner::Planner) within the loop, [`Engine`](engine::Engine) in its place |
+//! | say what may run | [`Policy`](engine::policy::Policy), or rules: [`tool::rule`]; asking: [`engine::approval`] |
+//! | end what goes on for too long | [`Limits`](engine::limits::Limits) |
+//! | take one step at a time | [`Agent::start`](agent::Agent::start), [`Agent::step`](agent::Agent::step) |
+//! | carry something through a run | [`State`](engine::state::State) |
+//! | watch, keep or show what happens | [`Sink`](session::Sink); those of the program are in [`ui`] and [`session::audit`] |
+//! | look at what happened | [`Session`](session::Session): events, spans, messages, usage; `replay` shows it again |
+//! | handle what goes wrong | [`Error`](error::Error) |
+//!
+//! The folder `examples` has the three ancestors' own examples, an engine of one's own, and stepping by hand.
 
 // In reading order; blank lines keep them in it.
 

@@ -32,6 +32,7 @@ mod floors;
 mod hostile;
 mod interrupt;
 mod keys;
+mod library;
 mod limits;
 mod models;
 mod parse;

@@ -71,6 +71,10 @@ impl Engine for Loop {
         self.planner.pose(question)
     }
 
+    fn recall(&self, answer: &str) -> String {
+        self.planner.recall(answer)
+    }
+
     fn step(&mut self, run: &mut Run) -> Result<Step> {
         interrupt::deadline(run.tally.deadline);
         let step = self.turn(run);

@@ -39,6 +39,11 @@ pub trait Engine {
     /// The question as this engine puts it to the model.
     fn pose(&self, question: &str) -> String;
 
+    /// An earlier answer as the model would have written it in this engine.
+    fn recall(&self, answer: &str) -> String {
+        answer.to_owned()
+    }
+
     /// Takes one step: one model call, and what follows from it.
     fn step(&mut self, run: &mut Run) -> Result<Step>;
 

@@ -291,6 +291,15 @@ impl Choice {
 }
 
 /// Makes the model that was chosen. Nothing is sent yet.
+///
+/// ```
+/// use reagent::llm::wire::Wire;
+/// use reagent::llm::{Choice, Endpoint, Llm, Options, connect};
+///
+/// let endpoint = Endpoint::new(Wire::OpenAi, "http://127.0.0.1:8080/v1", "qwen");
+/// let model = connect(&Choice::Remote(endpoint), &Options::default());
+/// assert_eq!(model.name(), "qwen");
+/// ```
 pub fn connect(choice: &Choice, options: &Options) -> Box<dyn Llm> {
     match choice {
         Choice::Demo => Box::new(demo::Demo),

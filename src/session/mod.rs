@@ -410,6 +410,23 @@ mod tests {
     }
 
     #[test]
+    fn the_current_span_is_the_innermost_that_is_open() {
+        let (mut session, _) = session();
+        assert_eq!(session.current_span(), None);
+        session
+            .span(SpanKind::Llm, "outer", |span| {
+                span.attempt("try", "no", Duration::ZERO)?;
+                assert_eq!(span.session.current_span(), Some((SpanKind::Llm, "outer")));
+                span.session.span(SpanKind::Tool, "inner", |span| {
+                    assert_eq!(span.session.current_span(), Some((SpanKind::Tool, "inner")));
+                    Ok(())
+                })
+            })
+            .unwrap();
+        assert_eq!(session.current_span(), None);
+    }
+
+    #[test]
     fn an_ended_session_takes_no_more() {
         let (mut session, _) = session();
         let (told, sinks) = session.end(Status::Answered, 0, 1, 0);

@@ -35,11 +35,18 @@ pub trait Planner {
         question.to_owned()
     }
 
+    /// An earlier answer in the form that the instructions want.
+    fn recall(&self, answer: &str) -> String {
+        answer.to_owned()
+    }
+
     /// Asks the model once. Its reply joins the transcript, cut after the decision.
     fn plan(&mut self, run: &mut Run) -> Result<Plan>;
 
     /// What the model is told besides results, in the terms of the instructions.
-    fn words(&self) -> &'static Words;
+    fn words(&self) -> &'static Words {
+        &Words::NONE
+    }
 
     /// What an action came to, or what was wrong with a reply, as the model is told.
     fn observation(&mut self, outcome: &Outcome<'_>) -> Message;
@@ -59,6 +66,17 @@ pub struct Words {
     pub action: Option<&'static str>,
     /// That it may know enough, after its results so far; empty where models know that.
     pub enough: &'static str,
+}
+
+impl Words {
+    /// No words at all.
+    pub const NONE: Self = Self {
+        wanted: "",
+        another: "",
+        last_call: "",
+        action: None,
+        enough: "",
+    };
 }
 
 /// What an action came to.

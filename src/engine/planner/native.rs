@@ -175,6 +175,13 @@ impl Planner for Native {
         }
     }
 
+    fn recall(&self, answer: &str) -> String {
+        match self.refused {
+            true => self.react.recall(answer),
+            false => answer.to_owned(),
+        }
+    }
+
     fn plan(&mut self, run: &mut Run) -> Result<Plan> {
         if self.refused {
             return self.react.plan(run);

@@ -128,6 +128,10 @@ impl Planner for Planned {
         format!("Task: {question}")
     }
 
+    fn recall(&self, answer: &str) -> String {
+        json!({ "action": FINISH, "params": { "answer": answer } }).to_string()
+    }
+
     fn plan(&mut self, run: &mut Run) -> Result<Plan> {
         let request = Request {
             messages: run.transcript.messages(),

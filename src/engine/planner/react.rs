@@ -144,6 +144,10 @@ impl Planner for React {
         format!("Question: {question}")
     }
 
+    fn recall(&self, answer: &str) -> String {
+        format!("Answer: {answer}")
+    }
+
     fn plan(&mut self, run: &mut Run) -> Result<Plan> {
         let request = Request {
             messages: run.transcript.messages(),
