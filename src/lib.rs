@@ -49,7 +49,7 @@
 //! | carry something through a run | [`State`](engine::state::State) |
 //! | watch, keep or show what happens | [`Sink`](session::Sink); those of the program are in [`ui`] and [`session::audit`] |
 //! | look at what happened | [`Session`](session::Session): events, spans, messages, usage; `replay` shows it again |
-//! | handle what goes wrong | [`Error`](error::Error) |
+//! | handle what goes wrong | [`Error`] |
 //!
 //! The folder `examples` has the three ancestors' own examples, an engine of one's own, and stepping by hand.
 
