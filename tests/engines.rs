@@ -507,3 +507,16 @@ fn the_engine_is_changed_in_a_conversation() {
     assert!(server.request(1).body["tools"].is_array());
     assert!(server.request(2).last().starts_with("Task: third?"));
 }
+
+#[test]
+fn half_a_call_is_no_answer() {
+    let half = r#"{"name": "calculate", "arguments": {"expression": "15 + 3 * 6""#;
+    let server = Server::replies([Reply::chat(half), Reply::chat("It is 33.")]);
+    let run = with(&server, "native").arg("q").run().success();
+    let events = run.events();
+    assert_eq!(
+        events.of("malformed")[0]["why"],
+        "the call is no whole JSON object"
+    );
+    assert_eq!(events.of("answer")[0]["text"], "It is 33.");
+}

@@ -600,3 +600,16 @@ fn a_model_that_does_not_see_the_call_it_was_meant_to_make_is_given_the_line() {
         );
     }
 }
+
+#[test]
+fn an_unfit_calculation_is_pointed_to_the_expression_in_the_question() {
+    for action in [r#"calculate("20 - 8", "3")"#, "add_numbers(20, 8, 3)"] {
+        let reply = format!("Action1: {action}");
+        let server = Server::replies([&reply, "Answer: 40"]);
+        let test = Test::with(&server).arg("What is (20 - 8) * 3 + 4?");
+        test.run().success();
+        let told = server.request(1).last();
+        let wanted = "did you mean `calculate(\"(20 - 8) * 3 + 4\")`?";
+        assert!(told.contains(wanted), "{action}: {told}");
+    }
+}

@@ -149,10 +149,23 @@ pub(super) fn is_expression(text: &str) -> bool {
     arithmetic(text) && text.trim().trim_start_matches('-').contains(operator)
 }
 
+/// The longest expression in a text in words, if there is one: `What is (2 + 3) * 4?` has `(2 + 3) * 4`.
+pub(super) fn expression_in(text: &str) -> Option<&str> {
+    let pieces = text.split(|c: char| !own(c));
+    let pieces = pieces.map(|piece| piece.trim().trim_end_matches('.'));
+    pieces
+        .filter(|piece| is_expression(piece))
+        .max_by_key(|piece| piece.len())
+}
+
 /// Whether there are numbers here, and nothing that does not belong to an expression of them.
 fn arithmetic(text: &str) -> bool {
-    let own = |c: char| c.is_ascii_digit() || operator(c) || matches!(c, '.' | ' ' | '(' | ')');
     text.chars().all(own) && text.contains(|c: char| c.is_ascii_digit())
+}
+
+/// Whether a letter may stand in an expression of numbers.
+fn own(c: char) -> bool {
+    c.is_ascii_digit() || operator(c) || matches!(c, '.' | ' ' | '(' | ')')
 }
 
 fn operator(c: char) -> bool {
@@ -233,6 +246,11 @@ fn calculate(args: &Map<String, Value>, limits: &Limits) -> Result<Value, String
     if text.is_empty() {
         return Err("the expression is empty".to_owned());
     }
+    // It also computes functions and texts, which answer nothing.
+    let number = text.contains(|c: char| c.is_ascii_digit()) && !text.starts_with('\\');
+    if !number && !matches!(text, "true" | "false") {
+        return Err(format!("`{expression}` is no calculation with numbers"));
+    }
     let number = text
         .parse()
         .ok()
@@ -297,6 +315,24 @@ mod tests {
         ] {
             assert_eq!(number_text(number), text);
         }
+    }
+
+    #[test]
+    fn a_function_or_a_text_is_no_result() {
+        for expression in ["expression: string", "sin", "\"abc\"", "x: x + 1"] {
+            assert!(calculated(expression).is_err(), "{expression}");
+        }
+    }
+
+    #[test]
+    fn the_expression_in_a_question_is_its_longest() {
+        assert_eq!(
+            expression_in("What is (20 - 8) * 3 + 4?"),
+            Some("(20 - 8) * 3 + 4")
+        );
+        assert_eq!(expression_in("In 1995, was 2 + 2 = 4.5?"), Some("2 + 2"));
+        assert_eq!(expression_in("What is 3.5 * 6."), Some("3.5 * 6"));
+        assert_eq!(expression_in("How old is Bo, 42?"), None);
     }
 
     #[test]

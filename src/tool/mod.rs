@@ -286,42 +286,37 @@ impl Toolchain {
         })
     }
 
-    /// The call that an unfit action was most likely meant to be: its own words as one expression, for the
-    /// tool that computes those. It is shown to the model, and never run. `written` ends with the action.
-    pub fn instead(&self, written: &str) -> Option<String> {
+    /// The call that an unfit arithmetic action was most likely meant to be: the expression in the question,
+    /// or else the action's own words as one expression, for the tool that computes those. It is shown to
+    /// the model, and never run. `written` ends with the action.
+    pub fn instead(&self, question: &str, written: &str) -> Option<String> {
         let whole = self
             .tools
             .iter()
             .find(|tool| matches!(tool.arithmetic(), Some(Arithmetic::Whole)))?;
         let (_, action) = written.lines().last()?.split_once(':')?;
-        let expression = match math::is_expression(action) {
-            true => action.trim().to_owned(),
-            false => {
-                let (name, behind) = action.split_once('(')?;
-                match self.find(name.trim())?.arithmetic()? {
-                    Arithmetic::Sign(sign) => math::expression(sign, behind)?,
-                    // A part of it was put into the call, the rest behind it.
-                    Arithmetic::Whole => {
-                        let (text, used) = literal::literal(behind).ok()?;
-                        let rest = behind[used..].trim_start().strip_prefix(')')?;
-                        let inner = text.as_str()?.trim();
-                        let bare = inner
-                            .strip_prefix('(')
-                            .and_then(|inner| inner.strip_suffix(')'));
-                        let inner = bare
-                            .filter(|bare| !bare.contains(['(', ')']))
-                            .unwrap_or(inner);
-                        let whole = format!("({inner}){}", rest.trim_end());
-                        (!rest.trim().is_empty() && math::is_expression(&whole)).then_some(whole)?
-                    }
-                }
-            }
+        let own = self.as_expression(action)?;
+        let expression = match math::expression_in(question) {
+            Some(expression) => expression.to_owned(),
+            None => own?,
         };
         let call = self.bind(&Proposal {
             tool: whole.spec().name.clone(),
             args: Args::positional(vec![expression.into()]),
         });
         Some(self.display(&call.ok()?))
+    }
+
+    /// An arithmetic action as one expression, if it can be read as one; none if it is not arithmetic.
+    fn as_expression(&self, action: &str) -> Option<Option<String>> {
+        if math::is_expression(action) {
+            return Some(Some(action.trim().to_owned()));
+        }
+        let (name, behind) = action.split_once('(')?;
+        Some(match self.find(name.trim())?.arithmetic()? {
+            Arithmetic::Sign(sign) => math::expression(sign, behind),
+            Arithmetic::Whole => rest_behind(behind),
+        })
     }
 
     /// The tool that shows more of a result that was too long, if one is loaded.
@@ -359,6 +354,21 @@ impl Toolchain {
             names.join(", ")
         )
     }
+}
+
+/// The expression of which a part was put into the call, the rest behind it.
+fn rest_behind(behind: &str) -> Option<String> {
+    let (text, used) = literal::literal(behind).ok()?;
+    let rest = behind[used..].trim_start().strip_prefix(')')?;
+    let inner = text.as_str()?.trim();
+    let bare = inner
+        .strip_prefix('(')
+        .and_then(|inner| inner.strip_suffix(')'));
+    let inner = bare
+        .filter(|bare| !bare.contains(['(', ')']))
+        .unwrap_or(inner);
+    let whole = format!("({inner}){}", rest.trim_end());
+    (!rest.trim().is_empty() && math::is_expression(&whole)).then_some(whole)
 }
 
 /// Why a proposal cannot be called, in one line for the model.

@@ -112,8 +112,12 @@ impl Native {
                 (kept, thought, next)
             }
             parse::Next::Answer { text, truncated } => (kept, thought, answer(text, truncated)),
-            // Without a marker, all of it is the answer.
+            // Without a marker, all of it is the answer, unless a call broke off.
             _ => match parse::text_of(&reply.text) {
+                Ok(text) if self.is_half_a_call(&text) => {
+                    let why = "the call is no whole JSON object".to_owned();
+                    (kept, None, Next::Malformed(why))
+                }
                 Ok(text) if !text.is_empty() => (
                     text.clone(),
                     None,
@@ -129,6 +133,14 @@ impl Native {
             next,
         };
         (kept, plan)
+    }
+
+    /// Whether a text begins as a JSON object that names a tool, and is none.
+    fn is_half_a_call(&self, text: &str) -> bool {
+        let names = |name: &str| text.contains(&format!("\"{name}\""));
+        text.starts_with('{')
+            && json::parse(text.as_bytes()).is_err()
+            && self.tools.specs().any(|spec| names(&spec.name))
     }
 
     /// From here on the model writes its actions as text. What has been said is put in that form.

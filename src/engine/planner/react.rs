@@ -171,7 +171,7 @@ impl Planner for React {
             span.used(reply.usage);
             Ok((parsed, reply.finish))
         })?;
-        let instead = self.tools.instead(&parsed.kept);
+        let instead = self.tools.instead(run.session.query(), &parsed.kept);
         let pointing = |why: String| match &instead {
             Some(call) if !why.ends_with('?') => format!("{why}; did you mean `{call}`?"),
             _ => why,
