@@ -187,6 +187,9 @@ pub(crate) fn sinks(config: &Config) -> Sinks {
     let screen = config.screen;
     let mut sinks: Sinks = Vec::new();
     sinks.extend(config.audit());
+    if let Some(store) = config.store().filter(|_| !config.options.no_save) {
+        sinks.push(Box::new(store.keeper()));
+    }
     sinks.push(match config.options.trace.unwrap_or_default() {
         _ if config.options.json => Box::new(ui::json::Json::new(screen)),
         _ if config.options.quiet => Box::new(ui::quiet::Quiet::new(screen)),

@@ -134,6 +134,9 @@ pub struct Options {
     /// How often a call that failed on the way is sent again [default: 2]
     #[arg(long, global = true, value_name = "N")]
     pub retries: Option<u32>,
+    /// Do not keep the session; the audit log stays
+    #[arg(long, global = true)]
+    pub no_save: bool,
     /// Wait for whole replies
     #[arg(long, global = true)]
     pub no_stream: bool,
@@ -174,6 +177,7 @@ impl Options {
             first_byte_timeout,
             idle_timeout,
             retries,
+            no_save,
             no_stream,
             verbose,
         } = other.clone();
@@ -206,6 +210,7 @@ impl Options {
             first_byte_timeout: self.first_byte_timeout.or(first_byte_timeout),
             idle_timeout: self.idle_timeout.or(idle_timeout),
             retries: self.retries.or(retries),
+            no_save: self.no_save || no_save,
             no_stream: self.no_stream || no_stream,
             verbose: self.verbose || verbose,
         }

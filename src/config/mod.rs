@@ -25,9 +25,10 @@ use crate::llm::wire::Wire;
 use crate::llm::{self, Choice};
 use crate::session::Sink;
 use crate::session::audit::Audit;
+use crate::session::store::Store;
 use crate::tool::manifest::{self, Manifest};
 use crate::tool::rule::Rules;
-use crate::tool::{Approval, Spec, Toolchain};
+use crate::tool::{Approval, Toolchain};
 use crate::ui::screen::{Color, Screen};
 use file::File;
 pub(crate) use origin::DEFAULT;
@@ -238,11 +239,15 @@ impl Config {
         Ok(())
     }
 
-    /// The audit log, if it can be written.
+    /// The audit log, if there is a home for it.
     pub fn audit(&self) -> Option<Box<dyn Sink>> {
         let folder = self.state.as_ref()?.join("audit");
-        let audit = Audit::new(folder).ok()?;
-        Some(Box::new(audit))
+        Some(Box::new(Audit::new(folder)))
+    }
+
+    /// Where sessions are kept, if there is a home for them.
+    pub fn store(&self) -> Option<Store> {
+        Some(Store::new(self.state.as_ref()?.join("sessions")))
     }
 
     /// The agent that all this comes to. `go_on` is asked at the limit, and `approve` about actions, if
@@ -290,9 +295,8 @@ impl Config {
         if let Some(approve) = approve {
             agent = agent.ask(approve);
         }
-        if self.tools.specs().any(Spec::has_effect) && self.audit().is_none() {
-            agent = agent
-                .without_effects("the audit log cannot be written, so nothing with an effect runs");
+        if self.state.is_none() {
+            agent = agent.without_effects("there is no home folder for the audit log");
         }
         agent
     }

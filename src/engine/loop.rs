@@ -201,9 +201,15 @@ impl Loop {
             return self.reject(&format!("there is no tool `{}`", call.tool), "", run);
         };
         let spec = tool.spec();
-        let clearance = self.desk.clear(verdict, spec, &shown);
+        let mut clearance = self.desk.clear(verdict, spec, &shown);
         run.session
             .record(Fact::Verdict(clearance.on_record(spec)))?;
+        // What could not be put on record does not happen.
+        if let Some(why) = run.session.trouble().filter(|_| spec.has_effect()) {
+            clearance = Clearance::Denied(why.to_owned());
+            run.session
+                .record(Fact::Verdict(clearance.on_record(spec)))?;
+        }
         let (reads, ends, keeps) = (spec.effect > Effect::Pure, spec.ends, spec.keeps);
         let allowed = matches!(clearance, Clearance::Cleared { .. });
         if let Clearance::Unapproved(why) = &clearance {

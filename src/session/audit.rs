@@ -14,17 +14,17 @@
 //! account while the program runs can write what they like; they cannot change what was written before
 //! a head that is kept elsewhere.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use ring::digest::{SHA256, digest};
-use rustix::fs::OFlags;
 use serde_json::{Map, Value, json};
 
 use super::Sink;
 use super::event::{Event, Fact};
+use super::log::{Disk, Log, RealDisk};
 use crate::error::Result;
 use crate::secret::scrub;
 use crate::ui::text::json_line;
@@ -40,7 +40,7 @@ const LARGEST: u64 = 64 << 20;
 
 /// A chain of lines that is being written.
 struct Chain {
-    file: File,
+    log: Log,
     seq: u64,
     prev: String,
 }
@@ -52,23 +52,10 @@ fn hash(text: &str) -> String {
     hex.collect()
 }
 
-/// Opens a file that nobody else may read; a link in its place is not followed.
-fn open(path: &Path, new: bool) -> io::Result<File> {
-    let no_follow = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or_default();
-    OpenOptions::new()
-        .read(true)
-        .append(true)
-        .create(true)
-        .create_new(new)
-        .mode(0o600)
-        .custom_flags(no_follow)
-        .open(path)
-}
-
 impl Chain {
-    fn begin(file: File, id: &str) -> Self {
+    fn begin(log: Log, id: &str) -> Self {
         Self {
-            file,
+            log,
             seq: 0,
             prev: hash(id),
         }
@@ -82,7 +69,7 @@ impl Chain {
         line.extend(members);
         line.insert("prev".to_owned(), self.prev.as_str().into());
         let line = json_line(&scrub(&Value::Object(line).to_string()));
-        self.file.write_all(line.as_bytes())?;
+        self.log.add(&line)?;
         self.prev = hash(line.trim_end_matches('\n'));
         self.seq += 1;
         Ok(())
@@ -92,31 +79,33 @@ impl Chain {
 /// Writes the audit log of each session that it sees.
 pub struct Audit {
     folder: PathBuf,
+    disk: Rc<dyn Disk>,
     chain: Option<Chain>,
     /// What the model decided upon, until it is known what came of it.
     input: String,
     pending: Map<String, Value>,
     /// Whether something with an effect has run.
     effects: bool,
+    trouble: Option<String>,
 }
 
 impl Audit {
-    /// Writes into this folder, which is made if need be; an error says that nothing can be written
-    /// there.
-    pub fn new(folder: PathBuf) -> io::Result<Self> {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&folder)?;
-        // That it can be written is known once something has been.
-        drop(open(&folder.join(format!("{HEADS}.jsonl")), false)?);
-        Ok(Self {
-            folder,
+    /// Writes into this folder, which is made if need be.
+    pub fn new(folder: impl Into<PathBuf>) -> Self {
+        Self::on(folder, Rc::new(RealDisk))
+    }
+
+    /// The same on another disk.
+    pub fn on(folder: impl Into<PathBuf>, disk: Rc<dyn Disk>) -> Self {
+        Self {
+            folder: folder.into(),
+            disk,
             chain: None,
             input: String::new(),
             pending: Map::new(),
             effects: false,
-        })
+            trouble: None,
+        }
     }
 
     fn add(&mut self, event: &Event, kind: &str, members: Value) -> io::Result<()> {
@@ -140,8 +129,8 @@ impl Audit {
         match &event.fact {
             Fact::Start(start) => {
                 let file = self.folder.join(format!("{}.jsonl", event.session));
-                let chain = Chain::begin(open(&file, true)?, &event.session);
-                self.chain = Some(chain);
+                let log = Log::begin(&*self.disk, &file)?;
+                self.chain = Some(Chain::begin(log, &event.session));
                 self.input = excerpt(&start.query);
                 self.effects = false;
                 let members =
@@ -211,8 +200,8 @@ impl Audit {
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        match &self.chain {
-            Some(chain) => chain.file.sync_data(),
+        match &mut self.chain {
+            Some(chain) => chain.log.sync(&*self.disk),
             None => Ok(()),
         }
     }
@@ -222,15 +211,15 @@ impl Audit {
         let Some(Chain { seq, prev, .. }) = self.chain.take() else {
             return Ok(());
         };
-        let mut file = open(&self.folder.join(format!("{HEADS}.jsonl")), false)?;
-        file.lock()?;
-        let mut heads = match last_line(&mut file)? {
-            None => Chain::begin(file, HEADS),
+        let path = self.folder.join(format!("{HEADS}.jsonl"));
+        let mut log = Log::go_on(&*self.disk, &path, true)?;
+        let mut heads = match log.last_line()? {
+            None => Chain::begin(log, HEADS),
             Some(line) => {
                 let last: Value = serde_json::from_str(&line).unwrap_or_default();
                 let seq = last["seq"].as_u64().map_or(0, |seq| seq + 1);
                 Chain {
-                    file,
+                    log,
                     seq,
                     prev: hash(&line),
                 }
@@ -246,35 +235,21 @@ impl Audit {
 }
 
 impl Sink for Audit {
-    /// Fails only where something with an effect is about to run and that cannot be put on record. What
-    /// else cannot be written is missing, and nothing follows it.
+    /// Never fails: what cannot be written is missing, nothing follows it, and [`Sink::trouble`] says so.
     fn see(&mut self, event: &Event) -> Result<()> {
-        let effect = matches!(&event.fact, Fact::Verdict(said) if said.allowed && said.effect);
-        match self.write(event) {
-            Ok(()) if effect && self.chain.is_none() => {
-                let why = "the audit log cannot be written";
-                Err(io::Error::other(why).into())
-            }
-            Err(error) if effect => Err(error.into()),
-            Err(_) => {
-                self.chain = None;
-                Ok(())
-            }
-            Ok(()) => Ok(()),
+        if matches!(event.fact, Fact::Start(_)) {
+            self.trouble = None;
         }
+        if let Err(error) = self.write(event) {
+            self.chain = None;
+            self.trouble = Some(format!("the audit log cannot be written: {error}"));
+        }
+        Ok(())
     }
-}
 
-/// The last whole line of a file, if it has any.
-fn last_line(file: &mut File) -> io::Result<Option<String>> {
-    const MOST: u64 = 1 << 16;
-    let length = file.seek(SeekFrom::End(0))?;
-    file.seek(SeekFrom::Start(length.saturating_sub(MOST)))?;
-    let mut bytes = Vec::new();
-    file.take(MOST).read_to_end(&mut bytes)?;
-    let text = String::from_utf8_lossy(&bytes);
-    let line = text.trim_end_matches('\n').rsplit('\n').next();
-    Ok(line.filter(|line| !line.is_empty()).map(str::to_owned))
+    fn trouble(&self) -> Option<&str> {
+        self.trouble.as_deref()
+    }
 }
 
 fn excerpt(text: &str) -> String {

@@ -5,6 +5,8 @@
 
 pub mod audit;
 pub mod event;
+pub mod log;
+pub mod store;
 
 use std::time::{Duration, Instant};
 
@@ -16,6 +18,11 @@ use crate::error::{Error, Result};
 pub trait Sink {
     /// Takes the next event. An error ends the query: what cannot be recorded is not done.
     fn see(&mut self, event: &Event) -> Result<()>;
+
+    /// Why what happens is not on record any more, if so. Nothing with an effect runs then.
+    fn trouble(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// The watchers in the order they are told: those that keep the record before those that show it.
@@ -30,6 +37,8 @@ pub struct Session {
     step: Option<u32>,
     spans: u32,
     ended: bool,
+    /// Whether the person knows that it cannot be recorded.
+    in_trouble: bool,
 }
 
 impl Session {
@@ -43,6 +52,7 @@ impl Session {
             step: None,
             spans: 0,
             ended: false,
+            in_trouble: false,
         };
         session.record(Fact::Start(start))?;
         Ok(session)
@@ -189,7 +199,19 @@ impl Session {
         if !matches!(event.fact, Fact::Text { .. }) {
             self.events.push(event);
         }
-        Ok(())
+        match self.trouble() {
+            Some(why) if !self.in_trouble => {
+                let text = format!("{why}; nothing with an effect runs");
+                self.in_trouble = true;
+                self.record(Fact::Notice { text })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Why what happens is not on record any more, if so.
+    pub fn trouble(&self) -> Option<&str> {
+        self.sinks.iter().find_map(|sink| sink.trouble())
     }
 
     /// Runs `work` inside a new span: opened before, closed after, whatever the outcome.

@@ -32,7 +32,7 @@ const WORDS: Words = Words {
     last_call: "No more calls are possible. Write the best answer from what you know now; say what is \
         missing.",
     action: None,
-    enough: "If this answers the question, write the answer.",
+    enough: "",
 };
 
 /// The planner of the engine `native`.

@@ -34,7 +34,7 @@ const WORDS: Words = Words {
     last_call: "No more actions are possible. Decide to `finish` with the best answer from what you know \
         now; say what is missing.",
     action: None,
-    enough: "If this is the answer to the task, `finish` with it.",
+    enough: "",
 };
 
 /// Builds what the model is told after an action, from its result and the number of the step.
