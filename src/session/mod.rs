@@ -58,6 +58,35 @@ impl Session {
         Ok(session)
     }
 
+    /// A session as its record has it: nothing is told to anybody. It is active if its end is missing. No
+    /// session comes of events that do not begin with a start.
+    pub fn restored(events: Vec<Event>) -> Option<Self> {
+        let first = events.first()?;
+        if !matches!(first.fact, Fact::Start(_)) {
+            return None;
+        }
+        let last = events.last()?;
+        let elapsed = Duration::from_millis(last.elapsed);
+        let opened = events.iter().filter_map(|event| match event.fact {
+            Fact::Opened { id, .. } => Some(id),
+            _ => None,
+        });
+        Some(Self {
+            id: first.session.clone(),
+            sinks: Sinks::new(),
+            clock: Instant::now()
+                .checked_sub(elapsed)
+                .unwrap_or_else(Instant::now),
+            step: last.step,
+            spans: opened.max().unwrap_or(0),
+            ended: events
+                .iter()
+                .any(|event| matches!(event.fact, Fact::End(_))),
+            in_trouble: false,
+            events,
+        })
+    }
+
     /// The id: sortable by time, unique.
     pub fn id(&self) -> &str {
         &self.id
