@@ -13,7 +13,7 @@ use crate::engine::{Answer, Engine, Run, Step};
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::llm::Llm;
-use crate::session::event::{Fact, Message, SpanKind, Start, Status};
+use crate::session::event::{Fact, Message, Role, SpanKind, Start, Status};
 use crate::session::{Session, Sinks};
 
 /// How many sessions are kept, unless somebody wants it otherwise.
@@ -126,10 +126,60 @@ impl Agent {
     pub fn run(&mut self, task: impl Into<Task>) -> Result<Answer> {
         let _working = interrupt::working();
         self.start(task)?;
+        self.finish()
+    }
+
+    /// Takes steps of the question under way until there is an answer.
+    pub fn finish(&mut self) -> Result<Answer> {
         loop {
             if let Step::Finished(answer) = self.step()? {
                 return Ok(answer);
             }
+        }
+    }
+
+    /// The conversation goes on from these sessions, oldest first, in the place of those it has.
+    pub fn recall(&mut self, sessions: Vec<Session>) {
+        self.tainted = sessions.iter().any(Session::is_tainted);
+        self.sessions = sessions;
+        self.remembered_from = 0;
+    }
+
+    /// Goes on with a session that was cut off, to its answer. An action that was under way is done
+    /// `again`, or else the model is told that it may have happened.
+    pub fn resume(&mut self, mut session: Session, again: bool) -> Result<Answer> {
+        let _working = interrupt::working();
+        if !session.is_active() {
+            return Err(Error::InactiveSession);
+        }
+        let asked = session
+            .messages()
+            .any(|message| message.role == Role::User && message.content.contains(session.query()));
+        if !asked {
+            let what = "the session was cut off before the question was put: ask it again";
+            return Err(Error::config(what));
+        }
+        session.resume(mem::take(&mut self.sinks))?;
+        let mut run = Run {
+            transcript: Transcript::of(&session),
+            state: State::of(&session),
+            tally: Tally::of(&session),
+            tainted: self.tainted || session.is_tainted(),
+            session,
+        };
+        let step = match run.session.answer() {
+            // Only its end was missing.
+            Some(text) => Ok(Step::Finished(Answer {
+                text: text.to_owned(),
+                truncated: false,
+                unformatted: false,
+            })),
+            None => self.engine.resume(&mut run, again),
+        };
+        self.current = Some(run);
+        match self.came_to(step)? {
+            Step::Finished(answer) => Ok(answer),
+            Step::Continue(_) => self.finish(),
         }
     }
 
@@ -147,6 +197,7 @@ impl Agent {
             model: self.engine.model().to_owned(),
             engine: self.engine.name().to_owned(),
             ttl: self.engine.ttl(),
+            attached: !task.attachments.is_empty(),
             continues: self
                 .remembered()
                 .last()
@@ -170,7 +221,13 @@ impl Agent {
         let Some(run) = &mut self.current else {
             return Err(Error::InactiveSession);
         };
-        match self.engine.step(run) {
+        let step = self.engine.step(run);
+        self.came_to(step)
+    }
+
+    /// Ends the session if the step was the last one.
+    fn came_to(&mut self, step: Result<Step>) -> Result<Step> {
+        match step {
             Ok(Step::Continue(result)) => Ok(Step::Continue(result)),
             Ok(Step::Finished(answer)) => {
                 if let Some(run) = self.current.take() {

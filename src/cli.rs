@@ -4,6 +4,7 @@ mod options;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
@@ -36,6 +37,21 @@ pub enum Command {
     Ask {
         /// The question; `-` waits for standard input
         query: Vec<String>,
+    },
+    /// Print a recorded session again; runs nothing
+    Replay {
+        /// `last`, an id, the beginning of one, or a file
+        #[arg(default_value = "last")]
+        session: String,
+        /// In the time that it took, so many times as fast
+        #[arg(long, value_name = "TIMES", value_parser = speed, num_args = 0..=1, default_missing_value = "1")]
+        speed: Option<f64>,
+    },
+    /// List, show, search or remove what was recorded
+    Sessions {
+        /// What to do with them
+        #[command(subcommand)]
+        action: Option<SessionsAction>,
     },
     /// Show, call or check the tools
     Tools {
@@ -70,6 +86,50 @@ pub enum Command {
         /// Why the reply ended: stop, length, or what the endpoint said
         #[arg(long, value_name = "R", default_value = "stop")]
         finish_reason: String,
+    },
+}
+
+/// What to do with sessions.
+#[derive(Debug, Subcommand)]
+pub enum SessionsAction {
+    /// List them, the newest first
+    List {
+        /// How many
+        #[arg(short, value_name = "N", default_value_t = 20)]
+        n: usize,
+        /// All of them
+        #[arg(long)]
+        all: bool,
+    },
+    /// Show one of them: what was asked, done and answered
+    Show {
+        /// `last`, an id, the beginning of one, or a file
+        #[arg(default_value = "last")]
+        session: String,
+        /// What the model was sent and sent, word by word
+        #[arg(long)]
+        messages: bool,
+    },
+    /// Find those that have all of these words in question, thoughts, observations or answer
+    Search {
+        /// The words
+        #[arg(required = true)]
+        words: Vec<String>,
+        /// How many
+        #[arg(short, value_name = "N", default_value_t = 20)]
+        n: usize,
+    },
+    /// Remove sessions; the audit log stays
+    Rm {
+        /// Ids, or the beginnings of them
+        #[arg(required = true)]
+        sessions: Vec<String>,
+    },
+    /// Remove all that are older than this; the audit log stays
+    Prune {
+        /// Such as 30d, 12h
+        #[arg(long, value_name = "D", value_parser = options::duration)]
+        older_than: Duration,
     },
 }
 
@@ -128,6 +188,14 @@ pub enum ConfigAction {
     Path,
     /// Open the settings file in $VISUAL or $EDITOR
     Edit,
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    let times = text
+        .parse()
+        .ok()
+        .filter(|times| *times > 0.0 && f64::is_finite(*times));
+    times.ok_or_else(|| "a speed is a number above 0, such as 2 or 0.5".to_owned())
 }
 
 /// Arguments that cannot be understood, or that ask for help.

@@ -1,4 +1,4 @@
-//! Lengths of time as people write them in settings: `90s`, `50ms`, `2m`, `1h`.
+//! Lengths of time as people write them in settings: `90s`, `50ms`, `2m`, `1h`, `30d`.
 
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ pub(crate) fn parse(text: &str) -> Option<Duration> {
         "s" | "" => 1.0,
         "m" => 60.0,
         "h" => 3600.0,
+        "d" => 86_400.0,
         _ => return None,
     };
     Duration::try_from_secs_f64(number.parse::<f64>().ok()? * scale).ok()
@@ -43,6 +44,7 @@ mod tests {
             ("50ms", 50),
             ("2m", 120_000),
             ("1.5", 1500),
+            ("30d", 2_592_000_000),
             ("0", 0),
         ] {
             assert_eq!(parse(text), Some(Duration::from_millis(millis)), "{text}");

@@ -63,6 +63,8 @@ pub mod input;
 
 mod commands;
 
+mod resume;
+
 pub mod repl;
 
 pub mod agent;
@@ -106,6 +108,7 @@ use cli::{AuditAction, Cli, Command, Options, Trace};
 use config::{Config, Layers};
 use error::{Error, Result};
 use input::{Input, LateInput};
+use resume::Conversation;
 use session::Sinks;
 use ui::screen::{Color, Screen};
 
@@ -138,6 +141,11 @@ fn carry_out(
         Some(Command::Config { action }) => commands::settings::run(action, layers, screen),
         None => query(Vec::new(), layers?, screen),
         Some(Command::Ask { query: words }) => query(words, layers?, screen),
+        Some(Command::Replay { session, speed }) => {
+            let layers = layers?;
+            commands::sessions::replay(&session, speed, views(&layers.options(), screen), screen)
+        }
+        Some(Command::Sessions { action }) => commands::sessions::run(action, options, screen),
         Some(Command::Tools { action }) => commands::tools(action, &layers?, screen),
         Some(Command::Audit {
             action: AuditAction::Verify { file },
@@ -155,20 +163,30 @@ fn carry_out(
 fn query(words: Vec<String>, layers: Layers, screen: Screen) -> Result<u8> {
     let options = layers.options();
     let at_prompt = options.interactive || words.is_empty() && io::stdin().is_terminal();
+    let earlier = options.resume.or(options.go_on.then(|| "last".to_owned()));
     let config = Config::new(layers, screen)?;
     for notice in &config.notices {
         screen.notice(notice);
     }
     if at_prompt {
-        return repl::run(config, &words.join(" "));
+        return repl::run(config, &words.join(" "), earlier.as_deref());
+    }
+    let conversation = earlier.map(|which| Conversation::load(&config, &which));
+    let conversation = conversation.transpose()?.unwrap_or_default();
+    let ask = || repl::confirm::at_terminal(config.screen);
+    if words.is_empty() && conversation.cut_off.is_some() {
+        interrupt::install(None)?;
+        let mut agent = config.agent(None, ask()).sinks(sinks(&config)).build()?;
+        return conversation.go_on(&mut agent, &config, ask());
     }
     let input = Input::gather(words, &config)?;
     interrupt::install(None)?;
-    let mut agent = config.agent(None, repl::confirm::at_terminal(config.screen));
+    let mut agent = config.agent(None, ask());
     if input.left_alone {
         agent = agent.sink(LateInput);
     }
     let mut agent = agent.sinks(sinks(&config)).build()?;
+    conversation.recall(&mut agent, &config);
     let attachments = format!("{}{}", config.attachments, input.data);
     match agent.run(Task {
         query: input.question,
@@ -182,22 +200,26 @@ fn query(words: Vec<String>, layers: Layers, screen: Screen) -> Result<u8> {
     }
 }
 
-/// Those who watch, in the order they are told.
+/// Those who watch, in the order they are told: who keeps the record comes before who shows it.
 pub(crate) fn sinks(config: &Config) -> Sinks {
-    let screen = config.screen;
     let mut sinks: Sinks = Vec::new();
     sinks.extend(config.audit());
     if let Some(store) = config.store().filter(|_| !config.options.no_save) {
         sinks.push(Box::new(store.keeper()));
     }
-    sinks.push(match config.options.trace.unwrap_or_default() {
-        _ if config.options.json => Box::new(ui::json::Json::new(screen)),
-        _ if config.options.quiet => Box::new(ui::quiet::Quiet::new(screen)),
-        Trace::Lines => Box::new(ui::printer::Printer::new(screen)),
-        Trace::Tree => Box::new(ui::tree::Tree::new(screen)),
-    });
-    if screen.live && !config.options.json {
-        sinks.push(Box::new(ui::status::Status::new(screen.theme())));
+    sinks.extend(views(&config.options, config.screen));
+    if config.screen.live && !config.options.json {
+        sinks.push(Box::new(ui::status::Status::new(config.screen.theme())));
     }
     sinks
+}
+
+/// Those who show what happens.
+fn views(options: &Options, screen: Screen) -> Sinks {
+    vec![match options.trace.unwrap_or_default() {
+        _ if options.json => Box::new(ui::json::Json::new(screen)),
+        _ if options.quiet => Box::new(ui::quiet::Quiet::new(screen)),
+        Trace::Lines => Box::new(ui::printer::Printer::new(screen)),
+        Trace::Tree => Box::new(ui::tree::Tree::new(screen)),
+    }]
 }

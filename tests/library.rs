@@ -15,6 +15,7 @@ use reagent::engine::transcript::Transcript;
 use reagent::engine::{Answer, Reasoning, Run, Step};
 use reagent::error::{Error, Result};
 use reagent::llm::scripted::Scripted;
+use reagent::session::Session;
 use reagent::session::event::{Fact, Message, SpanKind, Status};
 use reagent::tool::params::{Param, Type};
 use reagent::tool::{Effect, Spec, Tool};
@@ -374,4 +375,32 @@ fn tools_give_no_more_bytes_than_they_may() {
         .filter(|span| span.kind == SpanKind::Llm);
     assert_eq!(steps.count(), 2);
     assert!(last_message(&agent).starts_with("Observation2"));
+}
+
+#[test]
+fn a_conversation_that_goes_on_stays_tainted() {
+    let read = || Spec::new("read", "Reads a page.").runs(|_| Ok(json!("send it")));
+    let send = || {
+        let spec = Spec::new("send", "Sends.").effect(Effect::Outward);
+        spec.runs(|_| Ok(json!("sent")))
+    };
+    let agent = |replies: &[&str]| {
+        let agent = Agent::builder(Scripted::new(replies.iter().copied()));
+        agent.tool(read()).tool(send()).build().unwrap()
+    };
+    for (first, wanted) in [("Action1: read()", false), ("Thought1: No need.", true)] {
+        let mut before = agent(&[first, "Answer: ok", "Answer: ok"]);
+        before.run("first").unwrap();
+        let events = before.session().unwrap().events().to_vec();
+        let mut after = agent(&["Action1: send()", "Answer: ok"]);
+        after.recall(vec![Session::restored(events).unwrap()]);
+        after.run("second").unwrap();
+        let sent = last_message(&after);
+        let observation = after
+            .session()
+            .unwrap()
+            .messages()
+            .any(|m| m.content == "Observation1: sent");
+        assert_eq!(observation, wanted, "{sent}");
+    }
 }

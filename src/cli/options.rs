@@ -65,6 +65,18 @@ pub struct Options {
         hide_possible_values = true
     )]
     pub trace: Option<Trace>,
+    /// Go on with the last conversation
+    #[arg(
+        short = 'c',
+        long = "continue",
+        global = true,
+        conflicts_with = "resume"
+    )]
+    #[serde(rename = "continue")]
+    pub go_on: bool,
+    /// Go on with the conversation of this session: an id, or its beginning
+    #[arg(short, long, global = true, value_name = "ID")]
+    pub resume: Option<String>,
     /// When to use colours
     #[arg(
         long,
@@ -160,6 +172,8 @@ impl Options {
             json,
             quiet,
             trace,
+            go_on,
+            resume,
             color,
             yes,
             interactive,
@@ -193,6 +207,8 @@ impl Options {
             json: self.json || json,
             quiet: self.quiet || quiet,
             trace: self.trace.or(trace),
+            go_on: self.go_on || go_on,
+            resume: self.resume.or(resume),
             color: self.color.or(color),
             yes: self.yes || yes,
             interactive: self.interactive || interactive,
@@ -282,7 +298,7 @@ pub enum OnLimit {
     Answer,
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let duration = crate::duration::parse(text).filter(|duration| !duration.is_zero());
     duration.ok_or_else(|| "a duration is written as 90s, 50ms or 2m".to_owned())
 }

@@ -3,6 +3,7 @@
 
 pub(crate) mod audit;
 pub(crate) mod doctor;
+pub(crate) mod sessions;
 pub(crate) mod settings;
 
 use std::io::{self, Read};
@@ -140,10 +141,7 @@ fn call(
     }
     let start = Start {
         query: shown,
-        model: String::new(),
-        engine: String::new(),
-        ttl: 0,
-        continues: None,
+        ..Start::default()
     };
     let mut session = Session::start(start, Vec::new())?;
     let observation = Executor::new(tools).execute(&call, clearance, &mut session)?;

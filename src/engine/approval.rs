@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::policy::Verdict;
 use crate::session::event;
-use crate::tool::Spec;
+use crate::tool::{Effect, Spec};
 
 /// What the person is asked.
 #[derive(Debug, Clone, Copy)]
@@ -59,6 +59,7 @@ impl Clearance {
             by: by.to_owned(),
             why,
             effect: spec.has_effect(),
+            reads: spec.effect > Effect::Pure,
         }
     }
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::interrupt::{self, Deadline};
-use crate::session::event::Usage;
+use crate::session::Session;
+use crate::session::event::{Event, Fact, Usage};
 use crate::tool::call::Call;
 use crate::tool::text_of;
 
@@ -89,6 +90,7 @@ pub struct Tally {
     pub unapproved: Option<String>,
     /// When the time is over.
     pub(super) deadline: Option<Deadline>,
+    begun: bool,
     extra: u32,
     extra_tokens: u64,
     extra_bytes: u64,
@@ -110,7 +112,7 @@ struct Seen {
 impl Limits {
     /// Counts the next model call, or ends the query. `used` are the tokens so far.
     pub fn admit(&mut self, tally: &mut Tally, used: Usage) -> Result<Admission> {
-        if tally.steps == 0 {
+        if !std::mem::replace(&mut tally.begun, true) {
             tally.deadline = self.max_time.map(Deadline::after);
             interrupt::deadline(tally.deadline);
         }
@@ -175,6 +177,17 @@ impl Limits {
 }
 
 impl Tally {
+    /// What a recorded session has used up.
+    pub fn of(session: &Session) -> Self {
+        let events = || session.events().iter();
+        let allowed = |event: &&Event| matches!(&event.fact, Fact::Verdict(said) if said.allowed);
+        Self {
+            steps: events().filter_map(|event| event.step).max().unwrap_or(0),
+            tool_calls: u32::try_from(events().filter(allowed).count()).unwrap_or(u32::MAX),
+            ..Self::default()
+        }
+    }
+
     /// A reply that can be used starts the count of those that cannot anew.
     pub fn good_reply(&mut self) {
         self.bad_replies = 0;

@@ -10,7 +10,7 @@ use super::limits::{Admission, Limits};
 use super::parse::INVENTED;
 use super::planner::{Asked, Next, Outcome, Plan, Planner};
 use super::policy::{Circumstances, Decision, Policy, Verdict};
-use super::{Answer, Engine, Run, Step};
+use super::{Answer, Engine, Run, Step, state};
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::session::event::{Fact, Message, SpanKind, ToolCall};
@@ -75,6 +75,10 @@ impl Engine for Loop {
         self.planner.recall(answer)
     }
 
+    fn resume(&mut self, run: &mut Run, again: bool) -> Result<Step> {
+        self.pick_up(run, again)
+    }
+
     fn step(&mut self, run: &mut Run) -> Result<Step> {
         interrupt::deadline(run.tally.deadline);
         let step = self.turn(run);
@@ -84,6 +88,52 @@ impl Engine for Loop {
 }
 
 impl Loop {
+    /// Every call that the model made is answered before it is asked again.
+    fn pick_up(&mut self, run: &mut Run, again: bool) -> Result<Step> {
+        run.session.set_step(run.tally.steps);
+        let mut calls = run.transcript.unanswered().into_iter();
+        let mut step = Step::Continue(None);
+        match run.session.pending() {
+            Some(pending) if again => {
+                let call = Call {
+                    tool: pending.tool,
+                    args: pending.args,
+                };
+                step = self.act(&call, calls.next().as_ref(), None, run)?;
+            }
+            Some(pending) => {
+                let text = match pending.effect {
+                    true => {
+                        "the program was stopped; this may have happened, and is not done again"
+                    }
+                    false => "the program was stopped before this was done",
+                };
+                let text = format!("Error: {text}");
+                run.session.record(Fact::Observation {
+                    tool: pending.tool,
+                    ok: false,
+                    text: text.clone(),
+                    ms: 0,
+                })?;
+                self.tell(calls.next().as_ref(), None, &text, run)?;
+            }
+            None if calls.len() == 0 && run.transcript.ends_with_the_model() => {
+                self.tell(
+                    None,
+                    None,
+                    "Error: the program was stopped here; go on",
+                    run,
+                )?;
+            }
+            None => {}
+        }
+        for call in calls {
+            let text = "Error: the program was stopped before this was done";
+            self.tell(Some(&call), None, text, run)?;
+        }
+        Ok(step)
+    }
+
     /// One turn of the loop.
     fn turn(&mut self, run: &mut Run) -> Result<Step> {
         interrupt::check()?;
@@ -375,7 +425,7 @@ fn give(answer: Answer, tools: &Toolchain, run: &mut Run) -> Result<Step> {
 /// Puts a result into the state of the run, on record.
 fn keep(object: &Value, run: &mut Run) -> Result<()> {
     run.state.apply(object);
-    run.session.span(SpanKind::Memo, "state", |span| {
+    run.session.span(SpanKind::Memo, state::SPAN, |span| {
         span.output(object.to_string());
         Ok(())
     })

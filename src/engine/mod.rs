@@ -47,6 +47,13 @@ pub trait Engine {
     /// Takes one step: one model call, and what follows from it.
     fn step(&mut self, run: &mut Run) -> Result<Step>;
 
+    /// Goes on with a run whose record was cut off. Of an action that was under way it is not known
+    /// whether it happened: it is done again, or else the model is told.
+    fn resume(&mut self, run: &mut Run, again: bool) -> Result<Step> {
+        let _ = (run, again);
+        Ok(Step::Continue(None))
+    }
+
     /// Takes steps until there is an answer, or an error that ends the query.
     fn reason(&mut self, run: &mut Run) -> Result<Answer> {
         loop {

@@ -7,6 +7,9 @@ use std::rc::Rc;
 
 use serde_json::{Map, Value};
 
+use crate::session::Session;
+use crate::session::event::SpanKind;
+
 /// A JSON object that belongs to one run.
 ///
 /// ```
@@ -50,6 +53,22 @@ impl State {
             merge(Rc::make_mut(&mut self.0), members);
         }
         result.is_object()
+    }
+}
+
+/// The name of the spans in which results are put into the state.
+pub(super) const SPAN: &str = "state";
+
+impl State {
+    /// The state that a recorded session had at its end.
+    pub fn of(session: &Session) -> Self {
+        let mut state = Self::default();
+        for span in session.spans() {
+            if span.kind == SpanKind::Memo && span.title == SPAN {
+                state.apply(&serde_json::from_str(&span.output).unwrap_or_default());
+            }
+        }
+        state
     }
 }
 

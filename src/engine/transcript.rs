@@ -5,7 +5,7 @@
 
 use crate::error::Result;
 use crate::session::Session;
-use crate::session::event::{Fact, Message};
+use crate::session::event::{Fact, Message, Role, ToolCall};
 
 /// The messages in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -59,6 +59,30 @@ impl Transcript {
     pub fn anew(&mut self, session: &mut Session) -> Result<Vec<Message>> {
         session.record(Fact::Anew)?;
         Ok(std::mem::take(&mut self.messages))
+    }
+
+    /// The calls in the endpoint's own form, of the last turn of the model, that have no result.
+    pub fn unanswered(&self) -> Vec<ToolCall> {
+        let last = self
+            .messages
+            .iter()
+            .rposition(|message| !message.calls.is_empty());
+        let Some(last) = last else {
+            return Vec::new();
+        };
+        let answered = |call: &&ToolCall| {
+            let mut after = self.messages[last..].iter();
+            after.any(|message| message.answers.as_ref().is_some_and(|of| of.id == call.id))
+        };
+        let calls = self.messages[last].calls.iter();
+        calls.filter(|call| !answered(call)).cloned().collect()
+    }
+
+    /// Whether the model spoke last.
+    pub fn ends_with_the_model(&self) -> bool {
+        self.messages
+            .last()
+            .is_some_and(|message| message.role == Role::Assistant)
     }
 
     /// The transcript that a recorded session had.

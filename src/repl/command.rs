@@ -76,6 +76,12 @@ const COMMANDS: &[Command] = &[
         run: ttl,
     },
     Command {
+        name: "resume",
+        arguments: "[ID]",
+        help: "Go on with the last conversation, or with another",
+        run: resume,
+    },
+    Command {
         name: "messages",
         arguments: "",
         help: "Show what the model saw last",
@@ -173,6 +179,11 @@ fn ttl(repl: &mut Repl, number: &str) -> Result<Flow> {
         repl.renew()?;
     }
     repl.config.screen.say(&format!("{}\n", repl.config.ttl));
+    Ok(Flow::Continue)
+}
+
+fn resume(repl: &mut Repl, which: &str) -> Result<Flow> {
+    repl.resume(if which.is_empty() { "last" } else { which })?;
     Ok(Flow::Continue)
 }
 

@@ -15,6 +15,7 @@ use crate::engine::limits::GoOn;
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::report;
+use crate::resume::Conversation;
 use command::Flow;
 use editor::{Editor, Line};
 
@@ -32,9 +33,10 @@ pub(crate) struct Repl {
     code: u8,
 }
 
-/// Takes questions until the end; `first` is asked before the first line is read, if it is not empty.
+/// Takes questions until the end; `first` is asked before the first line is read, if it is not empty, and
+/// goes on from the conversation `earlier`, if there is one.
 /// Gives the exit code of the last question.
-pub fn run(config: Config, first: &str) -> Result<u8> {
+pub fn run(config: Config, first: &str, earlier: Option<&str>) -> Result<u8> {
     let mut editor = Editor::open(&config)?;
     interrupt::install(editor.is_terminal().then_some(editor::UNMARKED))?;
     let agent = config
@@ -51,6 +53,9 @@ pub fn run(config: Config, first: &str) -> Result<u8> {
         repl.config.screen.notice(&format!(
             "{model} answers; /help lists the commands, Ctrl-D leaves"
         ));
+    }
+    if let Some(which) = earlier {
+        repl.resume(which)?;
     }
     if !first.trim().is_empty() && repl.take(first)? == Flow::Leave {
         return Ok(repl.code);
@@ -104,6 +109,18 @@ impl Repl {
             // Everything else is on record, and was shown from there.
             Err(error) => self.code = error.exit_code(),
         }
+        Ok(())
+    }
+
+    /// Goes on with a recorded conversation, and with its last question if that was cut off.
+    fn resume(&mut self, which: &str) -> Result<()> {
+        let conversation = Conversation::load(&self.config, which)?;
+        if conversation.cut_off.is_none() {
+            conversation.recall(&mut self.agent, &self.config);
+            return Ok(());
+        }
+        let ask = confirm::at_terminal(self.config.screen);
+        self.code = conversation.go_on(&mut self.agent, &self.config, ask)?;
         Ok(())
     }
 

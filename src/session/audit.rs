@@ -61,6 +61,19 @@ impl Chain {
         }
     }
 
+    /// After its last line.
+    fn go_on(mut log: Log, id: &str) -> io::Result<Self> {
+        let Some(line) = log.last_line()? else {
+            return Ok(Self::begin(log, id));
+        };
+        let last: Value = serde_json::from_str(&line).unwrap_or_default();
+        Ok(Self {
+            log,
+            seq: last["seq"].as_u64().map_or(0, |seq| seq + 1),
+            prev: hash(&line),
+        })
+    }
+
     /// Adds a line with these members, in one write.
     fn add(&mut self, members: Map<String, Value>) -> io::Result<()> {
         let mut line = Map::new();
@@ -137,6 +150,13 @@ impl Audit {
                     json!({ "task": self.input, "model": start.model, "engine": start.engine });
                 self.add(event, "start", members)
             }
+            Fact::Resumed => {
+                let path = self.folder.join(format!("{}.jsonl", event.session));
+                let log = Log::go_on(&*self.disk, &path, false)?;
+                self.chain = Some(Chain::go_on(log, &event.session)?);
+                self.effects = true;
+                self.add(event, "resumed", json!({}))
+            }
             Fact::Action { tool, args, .. } => {
                 let decision = json!({ "action": tool, "params": args });
                 self.pending = Map::new();
@@ -212,19 +232,8 @@ impl Audit {
             return Ok(());
         };
         let path = self.folder.join(format!("{HEADS}.jsonl"));
-        let mut log = Log::go_on(&*self.disk, &path, true)?;
-        let mut heads = match log.last_line()? {
-            None => Chain::begin(log, HEADS),
-            Some(line) => {
-                let last: Value = serde_json::from_str(&line).unwrap_or_default();
-                let seq = last["seq"].as_u64().map_or(0, |seq| seq + 1);
-                Chain {
-                    log,
-                    seq,
-                    prev: hash(&line),
-                }
-            }
-        };
+        let log = Log::go_on(&*self.disk, &path, true)?;
+        let mut heads = Chain::go_on(log, HEADS)?;
         let members =
             json!({ "time": event.time, "session": event.session, "records": seq, "head": prev });
         match members {
@@ -237,7 +246,7 @@ impl Audit {
 impl Sink for Audit {
     /// Never fails: what cannot be written is missing, nothing follows it, and [`Sink::trouble`] says so.
     fn see(&mut self, event: &Event) -> Result<()> {
-        if matches!(event.fact, Fact::Start(_)) {
+        if matches!(event.fact, Fact::Start(_) | Fact::Resumed) {
             self.trouble = None;
         }
         if let Err(error) = self.write(event) {

@@ -90,6 +90,8 @@ pub enum Fact {
         /// What was wrong with it, in the words that the model is told.
         why: String,
     },
+    /// The session was cut off before this, and goes on.
+    Resumed,
     /// Something the person should know.
     Notice {
         /// One line.
@@ -125,10 +127,13 @@ pub struct Verdict {
     pub why: Option<String>,
     /// Whether running it has an effect outside, or one that lasts.
     pub effect: bool,
+    /// Whether its result comes from outside.
+    #[serde(default)]
+    pub reads: bool,
 }
 
 /// How a session begins.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Start {
     /// The question as the person put it.
     pub query: String,
@@ -138,6 +143,9 @@ pub struct Start {
     pub engine: String,
     /// How many model calls are allowed.
     pub ttl: u32,
+    /// Whether the model was given files or piped data with it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub attached: bool,
     /// The session that this one goes on from, in a conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continues: Option<String>,

@@ -4,11 +4,16 @@
 //! the list; the session itself only keeps it, in order.
 
 pub mod audit;
+pub mod conversation;
 pub mod event;
+pub mod listing;
 pub mod log;
+mod restored;
 pub mod store;
 
 use std::time::{Duration, Instant};
+
+pub use restored::Pending;
 
 use event::{Closed, End, Event, Fact, Message, SpanKind, Start, Status, Usage};
 
@@ -56,35 +61,6 @@ impl Session {
         };
         session.record(Fact::Start(start))?;
         Ok(session)
-    }
-
-    /// A session as its record has it: nothing is told to anybody. It is active if its end is missing. No
-    /// session comes of events that do not begin with a start.
-    pub fn restored(events: Vec<Event>) -> Option<Self> {
-        let first = events.first()?;
-        if !matches!(first.fact, Fact::Start(_)) {
-            return None;
-        }
-        let last = events.last()?;
-        let elapsed = Duration::from_millis(last.elapsed);
-        let opened = events.iter().filter_map(|event| match event.fact {
-            Fact::Opened { id, .. } => Some(id),
-            _ => None,
-        });
-        Some(Self {
-            id: first.session.clone(),
-            sinks: Sinks::new(),
-            clock: Instant::now()
-                .checked_sub(elapsed)
-                .unwrap_or_else(Instant::now),
-            step: last.step,
-            spans: opened.max().unwrap_or(0),
-            ended: events
-                .iter()
-                .any(|event| matches!(event.fact, Fact::End(_))),
-            in_trouble: false,
-            events,
-        })
     }
 
     /// The id: sortable by time, unique.
@@ -159,15 +135,26 @@ impl Session {
         })
     }
 
+    fn start_fact(&self) -> Option<&Start> {
+        self.events.iter().find_map(|event| match &event.fact {
+            Fact::Start(start) => Some(start),
+            _ => None,
+        })
+    }
+
     /// The question.
     pub fn query(&self) -> &str {
-        self.events
-            .iter()
-            .find_map(|event| match &event.fact {
-                Fact::Start(start) => Some(start.query.as_str()),
-                _ => None,
-            })
-            .unwrap_or_default()
+        self.start_fact().map_or("", |start| start.query.as_str())
+    }
+
+    /// The engine that it began with.
+    pub fn engine(&self) -> &str {
+        self.start_fact().map_or("", |start| start.engine.as_str())
+    }
+
+    /// The session that it goes on from, in a conversation.
+    pub fn continues(&self) -> Option<&str> {
+        self.start_fact()?.continues.as_deref()
     }
 
     /// The answer, if there is one.
@@ -385,11 +372,10 @@ fn now() -> String {
 /// Time first, so that ids sort as they were made; then chance, so that two programs cannot meet.
 fn new_id() -> String {
     use std::hash::{BuildHasher, RandomState};
-    let chance = RandomState::new().hash_one(std::process::id()) & 0xff_ffff;
-    format!(
-        "{}-{chance:06x}",
-        jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S")
-    )
+    let chance = RandomState::new().hash_one(std::process::id()) & 0xf_ffff;
+    let now = jiff::Timestamp::now();
+    let millis = now.subsec_millisecond();
+    format!("{}-{millis:03}{chance:05x}", now.strftime("%Y%m%d-%H%M%S"))
 }
 
 #[cfg(test)]
@@ -414,7 +400,7 @@ mod tests {
             model: "m".into(),
             engine: "react".into(),
             ttl: 3,
-            continues: None,
+            ..Start::default()
         };
         (
             Session::start(start, vec![Box::new(Notes(notes.clone()))]).unwrap(),

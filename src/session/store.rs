@@ -88,6 +88,22 @@ impl Store {
         self.folder.join(format!("{id}.jsonl"))
     }
 
+    /// Whether a session can be gone on with: that its file is not damaged, and nobody is writing it.
+    pub fn check(&self, id: &str) -> Result<()> {
+        let path = self.path(id);
+        if let Some(damage) = read(&path)?.damage.first() {
+            let what = format!("{} is damaged: {damage}", path.display());
+            return Err(Error::config_hint(what, format!("reagent replay {id}")));
+        }
+        let free = fs::File::open(&path).map(|file| file.try_lock().is_ok());
+        match free {
+            Ok(true) => Ok(()),
+            _ => Err(Error::config(format!(
+                "session {id} is under way in another program"
+            ))),
+        }
+    }
+
     /// The ids of all sessions, the newest first.
     pub fn ids(&self) -> io::Result<Vec<String>> {
         let entries = match fs::read_dir(&self.folder) {
@@ -209,10 +225,14 @@ pub struct Keeper {
 
 impl Keeper {
     fn write(&mut self, event: &Event) -> io::Result<()> {
-        if matches!(event.fact, Fact::Start(_)) {
-            let path = self.store.path(&event.session);
-            self.log = Some(Log::begin(&*self.store.disk, &path)?);
-            (self.lines, self.effects) = (0, false);
+        let path = || self.store.path(&event.session);
+        match event.fact {
+            Fact::Start(_) => {
+                self.log = Some(Log::begin(&*self.store.disk, &path())?);
+                (self.lines, self.effects) = (0, false);
+            }
+            Fact::Resumed => self.go_on(&path())?,
+            _ => {}
         }
         let Some(log) = &mut self.log else {
             return Ok(());
@@ -248,41 +268,25 @@ impl Keeper {
         Ok(())
     }
 
-    /// Goes on with a session that was not ended: sets a torn end aside, and writes after what is whole.
-    pub fn go_on(&mut self, id: &str) -> Result<Saved> {
-        let path = self.store.path(id);
-        let saved = read(&path)?;
-        if let Some(damage) = saved.damage.first() {
-            return Err(Error::config_hint(
-                format!("{} is damaged: {damage}", path.display()),
-                format!("reagent replay {id}"),
-            ));
-        }
-        let cannot = |error: io::Error| {
-            let what = match error.kind() {
-                io::ErrorKind::WouldBlock => "another program is at it".to_owned(),
-                _ => error.to_string(),
-            };
-            Error::config(format!("cannot go on with {}: {what}", path.display()))
-        };
-        let mut log = Log::go_on(&*self.store.disk, &path, false).map_err(cannot)?;
+    /// Goes on with a file: sets a torn end aside, and writes after what is whole.
+    fn go_on(&mut self, path: &Path) -> io::Result<()> {
+        let mut log = Log::go_on(&*self.store.disk, path, false)?;
+        let bytes = fs::read(path)?;
+        let saved = parse(&bytes);
         if saved.torn > 0 {
-            set_aside(&path, saved.torn).map_err(cannot)?;
-            let whole = fs::metadata(&path).map_err(cannot)?.len() - saved.torn as u64;
-            log.cut(whole).map_err(cannot)?;
+            let whole = bytes.len() - saved.torn;
+            set_aside(path, &bytes[whole..])?;
+            log.cut(whole as u64)?;
         }
-        self.log = Some(log);
         self.lines = saved.events.len() as u64;
         self.effects = true;
-        self.trouble = None;
-        Ok(saved)
+        self.log = Some(log);
+        Ok(())
     }
 }
 
 /// Copies the torn end of a file beside it.
-fn set_aside(path: &Path, torn: usize) -> io::Result<()> {
-    let bytes = fs::read(path)?;
-    let end = &bytes[bytes.len().saturating_sub(torn)..];
+fn set_aside(path: &Path, end: &[u8]) -> io::Result<()> {
     for number in 1.. {
         let aside = PathBuf::from(format!("{}.torn-{number}", path.display()));
         match super::log::open(&aside, true) {
@@ -303,7 +307,7 @@ impl Sink for Keeper {
         if matches!(event.fact, Fact::Text { .. }) {
             return Ok(());
         }
-        if matches!(event.fact, Fact::Start(_)) {
+        if matches!(event.fact, Fact::Start(_) | Fact::Resumed) {
             self.trouble = None;
         }
         if let Err(error) = self.write(event) {

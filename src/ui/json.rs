@@ -70,6 +70,7 @@ fn object(fact: &Fact) -> Option<(&'static str, Value)> {
         | Fact::Verdict(_)
         | Fact::Message(_)
         | Fact::Anew
+        | Fact::Resumed
         | Fact::Replaced { .. }
         | Fact::Text { .. } => return None,
     })
