@@ -79,12 +79,12 @@ pub(crate) fn run(action: Option<SessionsAction>, options: &Options, screen: Scr
     match action.unwrap_or(list) {
         SessionsAction::List { n, all } => {
             let most = if all { usize::MAX } else { n };
-            for summary in listing::list(&store, most)? {
-                screen.put(&match options.json {
-                    true => json_line(&object(&summary).to_string()),
-                    false => line(&summary),
-                })?;
-            }
+            let sessions = listing::list(&store, most)?;
+            let lines = sessions.iter().map(|summary| match options.json {
+                true => json_line(&object(summary).to_string()),
+                false => line(summary),
+            });
+            screen.put(&lines.collect::<String>())?;
         }
         SessionsAction::Search { words, n } => {
             for Found {

@@ -4,12 +4,12 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use super::event::{End, Event, Fact, Start};
+use super::event::{End, Fact, Start};
 use super::store::{self, Store};
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// How much of a file's beginning and end is read for a summary.
-const GLANCE: u64 = 4096;
+const GLANCE: u64 = 8192;
 /// The largest file that is searched.
 const LARGEST: u64 = 16 << 20;
 
@@ -40,47 +40,44 @@ pub struct Found {
 /// A glance at a file: its first line and its last one. None if it does not begin as a session does.
 pub fn summary(path: &Path) -> io::Result<Option<Summary>> {
     let mut file = File::open(path)?;
-    let mut bytes = Vec::with_capacity(8192);
+    let mut bytes = Vec::with_capacity(GLANCE as usize + 1);
     (&mut file).take(GLANCE).read_to_end(&mut bytes)?;
+    if (bytes.len() as u64) < GLANCE {
+        return Ok(of(&bytes, &bytes));
+    }
     // A long question is longer than a glance.
-    while !bytes.contains(&b'\n') {
+    while !bytes.contains(&b'\n') && bytes.len() as u64 <= LARGEST {
         let before = bytes.len();
         (&mut file).take(1 << 20).read_to_end(&mut bytes)?;
-        if bytes.len() == before || bytes.len() > 4 << 20 {
-            return Ok(None);
+        if bytes.len() == before {
+            break;
         }
     }
-    let first = bytes.split(|byte| *byte == b'\n').next();
-    let Some(Ok((_, event))) = first.map(store::line) else {
-        return Ok(None);
-    };
+    let size = file.metadata()?.len();
+    file.seek(SeekFrom::Start(size.saturating_sub(GLANCE)))?;
+    let mut end = Vec::with_capacity(GLANCE as usize + 1);
+    file.take(GLANCE).read_to_end(&mut end)?;
+    Ok(of(&bytes, &end))
+}
+
+/// The same from the beginning and the end of a file.
+fn of(begin: &[u8], end: &[u8]) -> Option<Summary> {
+    let (_, event) = store::line(begin.split(|byte| *byte == b'\n').next()?).ok()?;
     let Fact::Start(start) = event.fact else {
-        return Ok(None);
+        return None;
     };
-    if bytes.len() as u64 >= GLANCE {
-        let size = file.metadata()?.len();
-        file.seek(SeekFrom::Start(size.saturating_sub(GLANCE)))?;
-        bytes.clear();
-        (&mut file).take(GLANCE).read_to_end(&mut bytes)?;
-    }
     // After the last line break there is nothing, or what was torn.
-    let last = bytes.rsplit(|byte| *byte == b'\n').nth(1);
-    let end = match last.map(store::line) {
-        Some(Ok((
-            _,
-            Event {
-                fact: Fact::End(end),
-                ..
-            },
-        ))) => Some(end),
+    let last = end.rsplit(|byte| *byte == b'\n').nth(1);
+    let end = last.and_then(|line| match store::line(line).ok()?.1.fact {
+        Fact::End(end) => Some(end),
         _ => None,
-    };
-    Ok(Some(Summary {
+    });
+    Some(Summary {
         id: event.session,
         time: event.time,
         start,
         end,
-    }))
+    })
 }
 
 /// The newest sessions, as many as are wanted. What is no session is passed over.
@@ -95,49 +92,47 @@ pub fn list(store: &Store, most: usize) -> Result<Vec<Summary>> {
 pub fn search(store: &Store, words: &[String]) -> Result<Vec<Found>> {
     let words: Vec<String> = words.iter().map(|word| word.to_lowercase()).collect();
     let mut found = Vec::new();
-    let mut bytes = Vec::new();
+    let (mut bytes, mut small) = (Vec::new(), Vec::new());
     for id in store.ids()? {
-        let path = store.path(&id);
         bytes.clear();
-        let file = File::open(&path);
-        if file
-            .and_then(|file| file.take(LARGEST).read_to_end(&mut bytes))
-            .is_err()
-        {
+        let file = File::open(store.path(&id));
+        let read = file.and_then(|file| file.take(LARGEST).read_to_end(&mut bytes));
+        if read.is_err() {
             continue;
         }
+        small.clone_from(&bytes);
+        small.make_ascii_lowercase();
         // Most files have none of it, which is seen without reading their lines.
-        if !may_have(&mut bytes, &words) {
-            continue;
+        if may_have(&small, &words) {
+            found.extend(look(&bytes, &small, &words));
         }
-        found.extend(look(&path, &words)?);
     }
     // The order of those that are equal stays.
     found.sort_by_key(|found| std::cmp::Reverse(found.rank));
     Ok(found)
 }
 
-/// Whether all words that can be looked for in raw JSON are there. Makes its letters small.
-fn may_have(bytes: &mut [u8], words: &[String]) -> bool {
-    bytes.make_ascii_lowercase();
-    let Ok(text) = std::str::from_utf8(bytes) else {
+/// Whether all words that can be looked for in raw JSON are there.
+fn may_have(small: &[u8], words: &[String]) -> bool {
+    let Ok(text) = std::str::from_utf8(small) else {
         return true;
     };
-    let plain = |word: &&String| word.chars().all(|c| c.is_ascii_alphanumeric());
-    words
-        .iter()
-        .filter(plain)
-        .all(|word| text.contains(word.as_str()))
+    let mut plain = words.iter().filter(|word| is_plain(word));
+    plain.all(|word| text.contains(word.as_str()))
 }
 
-fn look(path: &Path, words: &[String]) -> Result<Option<Found>> {
-    let Some(summary) = summary(path).map_err(Error::from)? else {
-        return Ok(None);
-    };
+fn look(bytes: &[u8], small: &[u8], words: &[String]) -> Option<Found> {
     let mut rank = 0;
     let mut missing: Vec<&String> = words.iter().collect();
     let mut shown = None;
-    for event in store::read(path)?.events {
+    let lines = bytes.split(|byte| *byte == b'\n');
+    for (line, small) in lines.zip(small.split(|byte| *byte == b'\n')) {
+        if !has_words(small, words) {
+            continue;
+        }
+        let Ok((_, event)) = store::line(line) else {
+            continue;
+        };
         let (text, weight) = match event.fact {
             Fact::Start(start) => (start.query, 8),
             Fact::Answer { text } => (text, 4),
@@ -153,9 +148,27 @@ fn look(path: &Path, words: &[String]) -> Result<Option<Found>> {
             shown.get_or_insert_with(|| text.clone());
         }
     }
-    Ok(shown.filter(|_| missing.is_empty()).map(|text| Found {
-        summary,
+    let text = shown.filter(|_| missing.is_empty())?;
+    Some(Found {
+        summary: of(bytes, bytes)?,
         rank,
         text,
-    }))
+    })
+}
+
+/// Whether a line is of a kind that is searched, and may have one of the words.
+fn has_words(line: &[u8], words: &[String]) -> bool {
+    const KINDS: [&str; 5] = ["start", "answer", "thought", "observation", "action"];
+    let text = String::from_utf8_lossy(line);
+    // It comes before anything that somebody wrote.
+    let kind = text.split_once("\"type\":\"").map(|(_, rest)| rest);
+    kind.is_some_and(|kind| KINDS.iter().any(|name| kind.starts_with(name)))
+        && words
+            .iter()
+            .any(|word| !is_plain(word) || text.contains(word.as_str()))
+}
+
+/// Whether a word is the same in JSON, and its capitals are.
+fn is_plain(word: &str) -> bool {
+    word.chars().all(|c| c.is_ascii_alphanumeric())
 }

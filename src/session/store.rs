@@ -22,7 +22,6 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use ring::digest::{SHA256, digest};
-use serde_json::Value;
 
 use super::Sink;
 use super::event::{Event, Fact};
@@ -31,8 +30,8 @@ use crate::error::{Error, Result};
 use crate::secret::scrub;
 use crate::ui::text::json_line;
 
-/// The version of the format.
-const VERSION: u64 = 1;
+/// How a line begins, before its number. The first number is the version of the format.
+const BEGIN: &str = "{\"v\":1,\"n\":";
 /// What stands before everything that is summed up.
 const DOMAIN: &str = "reagent-session-v1\n";
 /// How a line ends, after its sum.
@@ -196,15 +195,16 @@ pub(crate) fn line(line: &[u8]) -> std::result::Result<(u64, Event), &'static st
     if sum.strip_suffix(END) != Some(self::sum(body).as_str()) {
         return Err(ALTERED);
     }
-    let value: Value = serde_json::from_str(line).map_err(|_| ALTERED)?;
-    match value["v"].as_u64() {
-        Some(VERSION) => {}
-        _ => return Err("it is of a version that this program does not know"),
-    }
-    let n = value["n"].as_u64().ok_or(ALTERED)?;
-    let event = serde_json::from_value(value);
+    let number = body
+        .strip_prefix(BEGIN)
+        .and_then(|rest| rest.split_once(','));
+    let Some((number, _)) = number else {
+        return Err("it is of a version that this program does not know");
+    };
+    let number = number.parse().map_err(|_| ALTERED)?;
+    let event = serde_json::from_str(line);
     let event = event.map_err(|_| "it is of a kind that this program does not know")?;
-    Ok((n, event))
+    Ok((number, event))
 }
 
 fn sum(body: &str) -> String {
@@ -242,10 +242,7 @@ impl Keeper {
             .strip_prefix('{')
             .and_then(|json| json.strip_suffix('}'));
         let inner = inner.unwrap_or_default();
-        let body = json_line(&scrub(&format!(
-            "{{\"v\":{VERSION},\"n\":{},{inner}",
-            self.lines
-        )));
+        let body = json_line(&scrub(&format!("{BEGIN}{},{inner}", self.lines)));
         let body = body.trim_end_matches('\n');
         log.add(&format!("{body},\"sum\":\"{}{END}\n", sum(body)))?;
         self.lines += 1;
