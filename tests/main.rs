@@ -6,6 +6,7 @@
     reason = "a test that cannot go on should stop right there"
 )]
 
+mod browser;
 mod certificate;
 mod proxy;
 mod reply;
@@ -27,6 +28,7 @@ mod doctor;
 mod endpoints;
 mod engines;
 mod errors;
+mod export;
 mod faults;
 mod floors;
 mod hostile;

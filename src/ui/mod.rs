@@ -1,5 +1,6 @@
 //! What people see: sinks over the stream of events, and the screen that they write to.
 
+pub mod export;
 pub mod json;
 pub mod printer;
 pub mod quiet;
