@@ -233,6 +233,30 @@ fn only_the_screen_knows_colors() {
 }
 
 #[test]
+fn no_wait_and_no_limit_goes_by_a_clock_that_can_be_set() {
+    let clocks = [
+        "SystemTime",
+        "Timestamp::now",
+        "Zoned::now",
+        "ZonedDateTime::now",
+    ];
+    let waits = [
+        "interrupt",
+        "transport",
+        "route",
+        "llm",
+        "tool",
+        "engine",
+        "agent",
+    ];
+    only_in(&clocks, |module| {
+        // A header that has a time of day is compared with that; a tool tells it.
+        ["llm::http", "tool::time"].contains(&module)
+            || !waits.iter().any(|name| module.starts_with(name))
+    });
+}
+
+#[test]
 fn no_file_is_longer_than_500_lines() {
     for source in sources() {
         let lines = fs::read_to_string(&source.path).unwrap().lines().count();

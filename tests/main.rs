@@ -43,6 +43,7 @@ mod policy;
 mod repl;
 mod replies;
 mod rulings;
+mod runaway;
 mod seeds;
 mod sessions;
 mod settings;

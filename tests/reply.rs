@@ -10,6 +10,9 @@ use serde_json::{Value, json};
 use crate::server::Request;
 use crate::service;
 
+/// The engines.
+pub(crate) const ENGINES: [&str; 3] = ["react", "native", "plan"];
+
 /// One scripted reply.
 #[derive(Clone)]
 pub(crate) struct Reply {
@@ -32,6 +35,8 @@ enum Body {
     Cut(String),
     /// A reply of the text and then this many bytes of filling.
     Long { text: String, bytes: usize },
+    /// A reply of the text and then a few words more every few milliseconds, without end.
+    Drip(String),
     /// An error with this message.
     Error(String),
     /// These bytes, as this type.
@@ -58,6 +63,15 @@ impl Reply {
             text,
             finish: "stop",
         })
+    }
+
+    /// A reply that calls this tool, as a model in this engine writes it.
+    pub(crate) fn action(engine: &str, tool: &str, args: &Value) -> Self {
+        match engine {
+            "react" => Reply::chat(format!("Action1: {}", json!({"tool": tool, "args": args}))),
+            "native" => Reply::calls("", &[(tool, args.clone())]),
+            _ => Reply::chat(json!({"action": tool, "params": args}).to_string()),
+        }
     }
 
     /// A reply that the token limit cut off, and that says so.
@@ -95,6 +109,11 @@ impl Reply {
     pub(crate) fn long(text: impl Into<String>, bytes: usize) -> Self {
         let text = text.into();
         Reply::new(Body::Long { text, bytes })
+    }
+
+    /// The text and then a few more words every few milliseconds, for ever.
+    pub(crate) fn drip(text: impl Into<String>) -> Self {
+        Reply::new(Body::Drip(text.into()))
     }
 
     pub(crate) fn json(value: &Value) -> Self {
@@ -203,6 +222,21 @@ impl Reply {
                 // The cut is behind the text, so that a reader that repairs JSON would find something to believe.
                 out.write_all(&body.as_bytes()[..end_of(&body, text) + 1])?;
                 return Ok(Next::Close);
+            }
+            Body::Drip(text) => {
+                let more = if streamed {
+                    deltas(out, self, wire, text)?;
+                    service::piece(wire, "more ")
+                } else {
+                    chunked(out, self, "application/json")?;
+                    let body = service::whole(wire, text, "stop").to_string();
+                    chunk(out, &body.as_bytes()[..end_of(&body, text)])?;
+                    "more ".to_owned()
+                };
+                loop {
+                    chunk(out, more.as_bytes())?;
+                    thread::sleep(Duration::from_millis(5));
+                }
             }
             Body::Long { text, bytes } if streamed => {
                 deltas(out, self, wire, text)?;

@@ -90,11 +90,30 @@ enum Promise {
     Nothing,
 }
 
+/// Replies without end: the one with each number, from 1.
+struct Endless {
+    given: AtomicUsize,
+    reply: Box<dyn Fn(usize) -> Reply + Send + Sync>,
+}
+
+impl Endless {
+    fn new(reply: impl Fn(usize) -> Reply + Send + Sync + 'static) -> Self {
+        Endless {
+            given: AtomicUsize::new(0),
+            reply: Box::new(reply),
+        }
+    }
+
+    fn next(&self) -> Reply {
+        (self.reply)(self.given.fetch_add(1, Ordering::SeqCst) + 1)
+    }
+}
+
 #[derive(Default)]
 struct Shared {
     script: Mutex<VecDeque<Reply>>,
-    always: Option<Reply>,
-    routes: Mutex<Vec<(String, Reply)>>,
+    endless: Option<Endless>,
+    routes: Mutex<Vec<(String, Endless)>>,
     requests: Mutex<Vec<Request>>,
     connections: AtomicUsize,
     overruns: AtomicUsize,
@@ -145,10 +164,16 @@ impl Server {
 
     /// Gives the same reply to every chat request.
     pub(crate) fn always(reply: impl Into<Reply>) -> Self {
+        let reply = reply.into();
+        Server::endless(move |_| reply.clone())
+    }
+
+    /// Gives a reply to every chat request, made of its number, from 1.
+    pub(crate) fn endless(reply: impl Fn(usize) -> Reply + Send + Sync + 'static) -> Self {
         Server::start(
             Promise::Called,
             Shared {
-                always: Some(reply.into()),
+                endless: Some(Endless::new(reply)),
                 ..Shared::default()
             },
         )
@@ -207,11 +232,18 @@ impl Server {
     /// Answers requests with this path that are no chat requests. Where a query is given, each of its parts must be in the request's;
     /// the first route that fits counts.
     pub(crate) fn route(self, path: &str, reply: Reply) -> Self {
-        self.shared
-            .routes
-            .lock()
-            .unwrap()
-            .push((path.to_owned(), reply));
+        self.page(path, move |_| reply.clone())
+    }
+
+    /// The same with a reply that is made of the number of the request for it, from 1.
+    pub(crate) fn page(
+        self,
+        path: &str,
+        reply: impl Fn(usize) -> Reply + Send + Sync + 'static,
+    ) -> Self {
+        let mut routes = self.shared.routes.lock().unwrap();
+        routes.push((path.to_owned(), Endless::new(reply)));
+        drop(routes);
         self
     }
 
@@ -379,11 +411,11 @@ fn choose(shared: &Shared, request: &Request) -> Reply {
         let found = routes.iter().find(|(route, _)| fits(route, &request.path));
         return found.map_or_else(
             || Reply::error(404, "no such page"),
-            |(_, reply)| reply.clone(),
+            |(_, replies)| replies.next(),
         );
     }
-    if let Some(reply) = &shared.always {
-        return reply.clone();
+    if let Some(replies) = &shared.endless {
+        return replies.next();
     }
     shared
         .script
