@@ -3,7 +3,7 @@
 use reagent::llm::wire::Wire;
 use serde_json::{Value, json};
 
-use crate::reply::Reply;
+use crate::reply::{ENGINES, Reply};
 use crate::server::Server;
 use crate::service::WIRES;
 use crate::test::{ECHO, Run, Test};
@@ -28,10 +28,7 @@ fn with(server: &Server, engine: &str) -> Test {
 }
 
 fn decision(action: &str, params: Value, confidence: f64) -> Reply {
-    Reply::chat(
-        json!({"thought": "So.", "action": action, "params": params, "confidence": confidence})
-            .to_string(),
-    )
+    Reply::decision(action, &params, &json!(confidence))
 }
 
 /// Tool and arguments of each action, and what came of it.
@@ -51,74 +48,6 @@ fn actions(run: &Run) -> Vec<(String, Value, String)> {
             )
         })
         .collect()
-}
-
-#[test]
-fn the_same_task_comes_to_the_same_in_every_engine() {
-    let scripts = [
-        (
-            "react",
-            vec![
-                Reply::chat("Thought1: So.\nAction1: multiply_numbers(10, 3)"),
-                Reply::chat("Action2: add_numbers(30, 10)"),
-                Reply::chat("Answer: It is 40."),
-            ],
-        ),
-        (
-            "native",
-            vec![
-                Reply::calls("So.", &[("multiply_numbers", json!({"x": 10, "y": 3}))]),
-                Reply::calls("", &[("add_numbers", json!({"x": 30, "y": 10}))]),
-                Reply::chat("It is 40."),
-            ],
-        ),
-        (
-            "plan",
-            vec![
-                decision("multiply_numbers", json!({"x": 10, "y": 3}), 0.9),
-                decision("add_numbers", json!({"x": 30, "y": 10}), 0.5),
-                decision("finish", json!({"answer": "It is 40."}), 1.0),
-            ],
-        ),
-    ];
-    for (engine, replies) in scripts {
-        let server = Server::replies(replies);
-        let run = with(&server, engine)
-            .arg("What is 10 * 3 + 10?")
-            .run()
-            .success();
-        assert_eq!(
-            actions(&run),
-            [
-                (
-                    "multiply_numbers".to_owned(),
-                    json!({"x": 10, "y": 3}),
-                    "30".to_owned()
-                ),
-                (
-                    "add_numbers".to_owned(),
-                    json!({"x": 30, "y": 10}),
-                    "40".to_owned()
-                ),
-            ],
-            "{engine}"
-        );
-        let events = run.events();
-        assert_eq!(
-            events.spans(),
-            ["INPUT", "LLM", "TOOL", "LLM", "TOOL", "LLM", "ANSWER"],
-            "{engine}"
-        );
-        assert_eq!(events.of("start")[0]["engine"], engine);
-        assert_eq!(events.of("thought")[0]["text"], "So.", "{engine}");
-        assert_eq!(events.of("answer")[0]["text"], "It is 40.", "{engine}");
-        let end = events.of("end")[0];
-        assert_eq!(
-            (&end["steps"], &end["tool_calls"]),
-            (&json!(3), &json!(2)),
-            "{engine}"
-        );
-    }
 }
 
 #[test]
@@ -467,14 +396,9 @@ fn what_is_no_decision_is_told_and_ends_after_three() {
 fn only_a_function_that_may_ends_the_query() {
     let tools = "[[tool]]\nname = \"submit\"\nfunction = \"debug.end\"\nparams.answer = { type = \"string\" }\nparams.done = { type = \"boolean\" }\n\
         [[tool]]\nname = \"echo\"\nfunction = \"debug.echo\"\nparams.answer = { type = \"string\" }\nparams.done = { type = \"boolean\" }\n";
-    for engine in ["react", "native", "plan"] {
+    for engine in ENGINES {
         let call = |tool: &str, done: bool| {
-            let args = json!({"answer": "sent", "done": done});
-            match engine {
-                "react" => Reply::chat(format!("Action1: {}", json!({"tool": tool, "args": args}))),
-                "native" => Reply::calls("", &[(tool, args)]),
-                _ => decision(tool, args, 0.9),
-            }
+            Reply::action(engine, tool, &json!({"answer": "sent", "done": done}))
         };
         let server = Server::replies([
             call("echo", true),

@@ -37,6 +37,7 @@ mod keys;
 mod library;
 mod limits;
 mod models;
+mod parity;
 mod parse;
 mod pipes;
 mod policy;

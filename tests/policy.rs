@@ -8,7 +8,7 @@ use reagent::tool::rule::Rules;
 use reagent::tool::{Effect, Spec, Tool, Toolchain, manifest};
 use serde_json::{Map, Value, json};
 
-use crate::reply::Reply;
+use crate::reply::{ENGINES, Reply};
 use crate::server::Server;
 use crate::terminal::{ALL, Terminal};
 use crate::test::{ECHO, Test};
@@ -124,19 +124,11 @@ fn a_mistake_in_a_rule_is_named_with_its_place() {
 #[test]
 fn a_refusal_is_obeyed_in_every_engine_and_told_to_the_model() {
     let rules = "[[policy.rules]]\ntool = \"echo\"\nthen = \"deny\"\nbecause = \"not today\"\n";
-    for engine in ["react", "native", "plan"] {
-        let args = json!({"text": "x"});
-        let replies = match engine {
-            "react" => [
-                Reply::chat("Action1: echo(\"x\")"),
-                Reply::chat("Answer: no"),
-            ],
-            "native" => [Reply::calls("", &[("echo", args)]), Reply::chat("no")],
-            _ => [
-                Reply::chat(json!({"action": "echo", "params": args}).to_string()),
-                Reply::chat(json!({"action": "finish", "params": {"answer": "no"}}).to_string()),
-            ],
-        };
+    for engine in ENGINES {
+        let replies = [
+            Reply::action(engine, "echo", &json!({"text": "x"})),
+            Reply::answer(engine, "no"),
+        ];
         let server = Server::replies(replies);
         let test = with_rules(rules).tools(ECHO).args([
             "--base-url",

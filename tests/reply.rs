@@ -65,13 +65,33 @@ impl Reply {
         })
     }
 
-    /// A reply that calls this tool, as a model in this engine writes it.
+    /// A reply that calls this tool, with a thought before it, as a model in this engine writes it.
     pub(crate) fn action(engine: &str, tool: &str, args: &Value) -> Self {
+        let call = json!({"tool": tool, "args": args});
         match engine {
-            "react" => Reply::chat(format!("Action1: {}", json!({"tool": tool, "args": args}))),
-            "native" => Reply::calls("", &[(tool, args.clone())]),
-            _ => Reply::chat(json!({"action": tool, "params": args}).to_string()),
+            "react" => Reply::chat(format!("Thought1: So.\nAction1: {call}")),
+            "native" => Reply::calls("So.", &[(tool, args.clone())]),
+            _ => {
+                let decision =
+                    json!({"thought": "So.", "action": tool, "params": args, "confidence": 0.9});
+                Reply::chat(decision.to_string())
+            }
         }
+    }
+
+    /// A reply that is an answer, as a model in this engine writes it.
+    pub(crate) fn answer(engine: &str, text: &str) -> Self {
+        match engine {
+            "react" => Reply::chat(format!("Answer: {text}")),
+            "native" => Reply::chat(text),
+            _ => Reply::decision("finish", &json!({"answer": text}), &json!(1.0)),
+        }
+    }
+
+    /// A decision in the engine `plan`.
+    pub(crate) fn decision(action: &str, params: &Value, confidence: &Value) -> Self {
+        let decision = json!({"action": action, "params": params, "confidence": confidence});
+        Reply::chat(decision.to_string())
     }
 
     /// A reply that the token limit cut off, and that says so.

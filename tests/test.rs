@@ -177,6 +177,20 @@ impl Test {
         self.folder.path().join("home/.local/state/reagent")
     }
 
+    /// The audit log of the one session that there was.
+    #[track_caller]
+    pub(crate) fn audit(&self) -> Vec<Value> {
+        let entries = fs::read_dir(self.state().join("audit")).unwrap();
+        let paths = entries.map(|entry| entry.unwrap().path());
+        let mut logs = paths.filter(|path| !path.ends_with("heads.jsonl"));
+        let log = logs.next().expect("a session");
+        assert!(logs.next().is_none(), "one session");
+        let log = fs::read_to_string(log).unwrap();
+        log.lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    }
+
     /// The command, in a session of its own so that it cannot reach the terminal of whoever runs the tests.
     pub(crate) fn command(&self, setsid: &[&str]) -> Command {
         let mut command = Command::new("setsid");
