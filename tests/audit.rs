@@ -16,8 +16,9 @@ use ring::digest::{SHA256, digest};
 use serde_json::{Map, Value, json};
 
 use crate::defects_runtime::{engine_with, scripted, tool, toolchain};
+use crate::reply::Reply;
 use crate::server::Server;
-use crate::test::{ECHO, Test, mode};
+use crate::test::{ECHO, Test, mode, ms};
 
 /// The check once more, as somebody else would write it from the description: the head, if all is well.
 fn checker(log: &[u8], session: &str) -> Option<String> {
@@ -120,6 +121,56 @@ fn every_decision_is_on_record_with_what_was_said_to_it_and_what_came_of_it() {
         (&json!("answered"), &json!(4))
     );
     assert_eq!((mode(&folder), mode(&path)), (0o700, 0o600));
+}
+
+#[test]
+fn the_decision_that_a_query_ended_at_is_on_record() {
+    let web = Server::web().route("/slow", Reply::json(&json!(1)).after(ms(20_000)));
+    let slow = format!(
+        "{ECHO}[[tool]]\nname = \"slow\"\nfunction = \"http.get_json\"\nbind.url = \"{}\"\n",
+        web.url("/slow")
+    );
+    let same = "Action: echo(\"x\")";
+    for (replies, action, allowed, why) in [
+        (vec![same; 4], "echo", Value::Null, "round in circles"),
+        (
+            vec!["Action: slow()"],
+            "slow",
+            json!(true),
+            "--max-time 600ms",
+        ),
+    ] {
+        let server = Server::replies(replies);
+        let test = Test::with(&server).tools(&slow);
+        let test = test.args(["--max-time", "600ms", "q"]);
+        test.run();
+        let log = test.audit();
+        let failure = &log[log.len() - 2];
+        assert_eq!(failure["kind"], "failure");
+        assert_eq!(failure["decision"]["action"], action, "{failure}");
+        assert_eq!(failure["verdict"]["allowed"], allowed, "{failure}");
+        assert!(
+            failure["error"].as_str().unwrap().contains(why),
+            "{failure}"
+        );
+    }
+}
+
+#[test]
+fn an_answer_that_was_not_allowed_is_on_record() {
+    let doubtful = Reply::decision("finish", &json!({"answer": "7"}), &json!(0.2));
+    let server = Server::replies([doubtful, Reply::answer("plan", "8")]);
+    let test = Test::with(&server).args(["--engine", "plan", "q"]);
+    test.run().success();
+    let log = test.audit();
+    assert_eq!(
+        log[1]["decision"],
+        json!({"action": "finish", "params": {"answer": "7"}})
+    );
+    assert_eq!(log[1]["verdict"]["allowed"], false);
+    assert_eq!(log[1]["verdict"]["why"], "confidence 0.2 is below 0.5");
+    assert_eq!(log[1]["error"], "not allowed: confidence 0.2 is below 0.5");
+    assert_eq!(log[2]["decision"]["params"]["answer"], "8");
 }
 
 #[test]

@@ -373,6 +373,12 @@ impl Loop {
         let Decision::Finish(answer) = decision else {
             return Ok(Step::Continue(None));
         };
+        if let Verdict::Deny(why) | Verdict::Ask { why, .. } = &verdict {
+            run.session.record(Fact::Withheld {
+                text: answer.text.clone(),
+                why: why.clone(),
+            })?;
+        }
         match verdict {
             Verdict::Allow => give(answer, &self.tools, run),
             Verdict::Ask { why, .. } => Err(Error::PolicyViolation(why)),

@@ -138,6 +138,24 @@ impl Audit {
         chain.add(line)
     }
 
+    /// A decision and what it was made on.
+    fn deciding(&self, decision: Value) -> Map<String, Value> {
+        let mut members = Map::new();
+        members.insert("input".to_owned(), self.input.as_str().into());
+        members.insert("decision".to_owned(), decision);
+        members
+    }
+
+    /// What went wrong, with the decision that it went wrong at if there is one.
+    fn failed(&mut self, why: &str) -> Value {
+        let mut members = std::mem::take(&mut self.pending);
+        if members.is_empty() {
+            members = self.deciding(Value::Null);
+        }
+        members.insert("error".to_owned(), excerpt(why).into());
+        Value::Object(members)
+    }
+
     fn write(&mut self, event: &Event) -> io::Result<()> {
         match &event.fact {
             Fact::Start(start) => {
@@ -146,6 +164,7 @@ impl Audit {
                 self.chain = Some(Chain::begin(log, &event.session));
                 self.input = excerpt(&start.query);
                 self.effects = false;
+                self.pending = Map::new();
                 let members =
                     json!({ "task": self.input, "model": start.model, "engine": start.engine });
                 self.add(event, "start", members)
@@ -158,11 +177,13 @@ impl Audit {
                 self.add(event, "resumed", json!({}))
             }
             Fact::Action { tool, args, .. } => {
-                let decision = json!({ "action": tool, "params": args });
-                self.pending = Map::new();
-                self.pending
-                    .insert("input".to_owned(), self.input.as_str().into());
-                self.pending.insert("decision".to_owned(), decision);
+                self.pending = self.deciding(json!({ "action": tool, "params": args }));
+                Ok(())
+            }
+            Fact::Withheld { text, why } => {
+                self.pending = self.deciding(finish(text));
+                let said = json!({ "allowed": false, "by": "policy", "why": why, "effect": false });
+                self.pending.insert("verdict".to_owned(), said);
                 Ok(())
             }
             Fact::Verdict(verdict) => {
@@ -190,19 +211,16 @@ impl Audit {
                 }
             }
             Fact::Malformed { why } => {
-                let members =
-                    json!({ "input": self.input, "decision": null, "error": excerpt(why) });
+                let members = self.failed(why);
                 self.add(event, "decision", members)
             }
             Fact::Answer { text } => {
-                let decision = json!({ "action": "finish", "params": { "answer": excerpt(text) } });
-                let members =
-                    json!({ "input": self.input, "decision": decision, "verdict": "allowed" });
-                self.add(event, "decision", members)
+                let mut members = self.deciding(finish(text));
+                members.insert("verdict".to_owned(), "allowed".into());
+                self.add(event, "decision", Value::Object(members))
             }
             Fact::Error { text, .. } => {
-                let members =
-                    json!({ "input": self.input, "decision": null, "error": excerpt(text) });
+                let members = self.failed(text);
                 self.add(event, "failure", members)
             }
             Fact::End(end) => {
@@ -259,6 +277,11 @@ impl Sink for Audit {
     fn trouble(&self) -> Option<&str> {
         self.trouble.as_deref()
     }
+}
+
+/// The decision to end with this answer.
+fn finish(answer: &str) -> Value {
+    json!({ "action": "finish", "params": { "answer": excerpt(answer) } })
 }
 
 fn excerpt(text: &str) -> String {

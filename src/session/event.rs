@@ -85,6 +85,13 @@ pub enum Fact {
         /// How long the tool took, in milliseconds.
         ms: u64,
     },
+    /// An answer that the policy did not let pass. What the model is told about it follows.
+    Withheld {
+        /// The answer.
+        text: String,
+        /// Why not.
+        why: String,
+    },
     /// A reply that could not be used.
     Malformed {
         /// What was wrong with it, in the words that the model is told.

@@ -68,6 +68,7 @@ fn object(fact: &Fact) -> Option<(&'static str, Value)> {
         Fact::End(end) => ("end", json!(end)),
         Fact::Opened { .. }
         | Fact::Verdict(_)
+        | Fact::Withheld { .. }
         | Fact::Message(_)
         | Fact::Anew
         | Fact::Resumed
