@@ -49,6 +49,27 @@ fn every_value_is_shown_with_its_source_and_what_it_stands_before() {
 }
 
 #[test]
+fn a_setting_of_another_kind_is_a_mistake_and_not_as_if_it_were_not_there() {
+    for (settings, what) in [
+        ("ttl = false", "1:7: `ttl` is a text or a number"),
+        ("ttl = true", "1:7: `ttl` is a text or a number"),
+        ("ttl = []", "1:7: `ttl` is a text or a number"),
+        ("ttl = [3]", "1:7: `ttl` is a text or a number"),
+        ("max_time = {}", "1:12: `max_time` is a text or a number"),
+        ("model = false", "1:9: `model` is a text or a number"),
+        ("quiet = \"yes\"", "1:9: `quiet` is true or false"),
+        ("quiet = []", "1:9: `quiet` is true or false"),
+        ("file = true", "1:8: `file` is a text or a list"),
+    ] {
+        let run = with(settings).args(["-m", "demo", "2 + 3"]).run();
+        run.code(2).error(what);
+    }
+    let test =
+        with("file = [\"a.txt\", \"a.txt\"]\nquiet = true\nttl = \"3\"\n").file("a.txt", "x");
+    test.args(["-m", "demo", "config"]).run().success();
+}
+
+#[test]
 fn settings_that_lead_to_no_model_are_still_shown() {
     let run = with("model = \"openai/gpt-4o\"\n")
         .args(["config"])

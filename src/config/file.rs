@@ -14,7 +14,7 @@
 //! model = "large"                # asked when none is named
 //! ```
 
-use clap::{CommandFactory, FromArgMatches, Parser};
+use clap::{Arg, ArgAction, CommandFactory, FromArgMatches, Parser};
 use serde_json::Value;
 use toml::de::{DeTable, DeValue};
 
@@ -25,6 +25,7 @@ use crate::llm::wire::Wire;
 use crate::near::did_you_mean;
 use crate::tables::{self, Item, Read, known_keys, mistake, sub_table, text, value};
 use crate::tool::rule::{self, Rules};
+use crate::tool::text_of;
 
 /// The keys that are no flags.
 const OTHERS: [&str; 5] = [
@@ -67,10 +68,10 @@ pub(crate) fn load(text: &str, file: &str) -> Result<File> {
 
 fn document(document: &DeTable<'_>) -> Read<File> {
     let command = Flags::command();
-    let longs: Vec<String> = command
+    let longs: Vec<(String, &Arg)> = command
         .get_arguments()
-        .filter_map(|argument| Some(argument.get_long()?.replace('-', "_")))
-        .filter(|name| name != "help")
+        .filter_map(|argument| Some((argument.get_long()?.replace('-', "_"), argument)))
+        .filter(|(name, _)| name != "help")
         .collect();
     let mut file = File::default();
     let mut flags = Vec::new();
@@ -86,12 +87,14 @@ fn document(document: &DeTable<'_>) -> Read<File> {
             "policy" => file.rules = rule::read(item, "config.toml")?,
             "api_key_cmd" => file.key_command = words(item, name)?,
             "plain_http" => file.plain_http = flag(item, name)?,
-            _ if longs.iter().any(|long| long == name) => flags.extend(as_flag(name, item)?),
-            _ => {
-                let names = longs.iter().map(String::as_str).chain(OTHERS);
-                let near = did_you_mean(name, names);
-                return mistake(key, format!("unknown key `{name}`{near}"));
-            }
+            _ => match longs.iter().find(|(long, _)| long == name) {
+                Some((_, argument)) => flags.extend(as_flag(name, argument, item)?),
+                None => {
+                    let names = longs.iter().map(|(long, _)| long.as_str()).chain(OTHERS);
+                    let near = did_you_mean(name, names);
+                    return mistake(key, format!("unknown key `{name}`{near}"));
+                }
+            },
         }
         // Each is read as soon as it is there, so that a mistake has its place.
         let read = command.clone().try_get_matches_from(&flags);
@@ -113,18 +116,17 @@ fn document(document: &DeTable<'_>) -> Read<File> {
 }
 
 /// The flag that a key stands for, as it would be typed.
-fn as_flag(name: &str, item: &Item<'_>) -> Read<Vec<String>> {
+fn as_flag(name: &str, argument: &Arg, item: &Item<'_>) -> Read<Vec<String>> {
     let long = format!("--{}", name.replace('_', "-"));
-    let one = |value: &Value| match value {
-        Value::Bool(true) => Some(long.clone()),
-        Value::Bool(false) => None,
-        Value::String(text) => Some(format!("{long}={text}")),
-        other => Some(format!("{long}={other}")),
-    };
-    Ok(match value(item)? {
-        Value::Array(values) => values.iter().filter_map(one).collect(),
-        Value::Object(_) => return mistake(item, format!("`{name}` is no table")),
-        value => one(&value).into_iter().collect(),
+    let one = |value: &Value| format!("{long}={}", text_of(value));
+    Ok(match (value(item)?, argument.get_action()) {
+        (Value::Bool(true), ArgAction::SetTrue) => vec![long],
+        (Value::Bool(false), ArgAction::SetTrue) => Vec::new(),
+        (_, ArgAction::SetTrue) => return mistake(item, format!("`{name}` is true or false")),
+        (Value::Array(values), ArgAction::Append) => values.iter().map(one).collect(),
+        (value @ (Value::String(_) | Value::Number(_)), _) => vec![one(&value)],
+        (_, ArgAction::Append) => return mistake(item, format!("`{name}` is a text or a list")),
+        _ => return mistake(item, format!("`{name}` is a text or a number")),
     })
 }
 
