@@ -197,6 +197,41 @@ fn a_call_that_is_wrong_is_its_own_result() {
 }
 
 #[test]
+fn a_call_whose_name_no_endpoint_takes_back_is_sent_back_by_another() {
+    let names = [
+        ("", "unnamed"),
+        ("  ", "unnamed"),
+        ("functions.search", "functions_search"),
+        ("search the web", "search_the_web"),
+        (" ADD_NUMBERS ", "ADD_NUMBERS"),
+    ];
+    for wire in WIRES {
+        // Google has no call without a name.
+        for (name, sent) in names.into_iter().skip(usize::from(wire == Wire::Gemini)) {
+            let server = Server::replies([
+                Reply::calls("", &[(name, json!({"x": 1, "y": 2}))]),
+                Reply::chat("done"),
+            ]);
+            let test = asking(&server, wire, true).args(["--engine", "native", "q"]);
+            let run = test.run().success();
+            assert_eq!(
+                run.events().of("answer")[0]["text"],
+                "done",
+                "{wire:?} {name:?}"
+            );
+            let right = name.contains("ADD");
+            let bad = run.events().of("malformed").len();
+            assert_eq!(bad, usize::from(!right), "{wire:?} {name:?}");
+            let body = server.request(1).body.to_string();
+            assert!(
+                body.contains(&format!("\"name\":\"{sent}\"")),
+                "{wire:?} {name:?}: {body}"
+            );
+        }
+    }
+}
+
+#[test]
 fn an_endpoint_without_functions_is_asked_in_text() {
     for (wire, status, refusal) in [
         (

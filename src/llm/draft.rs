@@ -58,7 +58,9 @@ impl Draft {
 
 /// The calls of a reply. One without an id, which few servers leave out, gets one by its place.
 pub(crate) fn calls(pieces: Vec<CallPiece>) -> Vec<ToolCall> {
-    let named = pieces.into_iter().filter(|piece| !piece.name.is_empty());
+    // One without a name is for the model to be told of; one of nothing is none.
+    let nothing = |piece: &CallPiece| piece.name.is_empty() && piece.args.trim().is_empty();
+    let pieces = pieces.into_iter().filter(|piece| !nothing(piece));
     let call = |(at, piece): (usize, CallPiece)| ToolCall {
         id: match piece.id.is_empty() {
             true => format!("call_{at}"),
@@ -67,7 +69,7 @@ pub(crate) fn calls(pieces: Vec<CallPiece>) -> Vec<ToolCall> {
         name: piece.name,
         args: piece.args,
     };
-    named.enumerate().map(call).collect()
+    pieces.enumerate().map(call).collect()
 }
 
 /// A call in the endpoint's own form as the text that a model would write.

@@ -262,6 +262,7 @@ impl Toolchain {
 
     /// The tool of this name; the case of its letters does not matter.
     pub fn find(&self, name: &str) -> Option<&dyn Tool> {
+        let name = name.trim();
         let exact = self.tools.iter().find(|tool| tool.spec().name == name);
         let lower = name.to_lowercase();
         exact

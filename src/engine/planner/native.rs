@@ -235,16 +235,21 @@ impl Planner for Native {
             return Ok(plan);
         }
         let text = parse::text_of(&reply.text).unwrap_or_default();
-        let message = Message::calls(text.as_str(), reply.calls.clone());
-        run.transcript.say(&mut run.session, message)?;
         let asked = |call: ToolCall| Asked {
             decision: self.bind(&call),
-            call,
+            call: ToolCall {
+                name: sendable(&call.name),
+                ..call
+            },
         };
+        let asked: Vec<Asked> = reply.calls.into_iter().map(asked).collect();
+        let calls = asked.iter().map(|asked| asked.call.clone()).collect();
+        run.transcript
+            .say(&mut run.session, Message::calls(text.as_str(), calls))?;
         Ok(Plan {
             thought: Some(text).filter(|text| !text.is_empty()),
             confidence: None,
-            next: Next::Called(reply.calls.into_iter().map(asked).collect()),
+            next: Next::Called(asked),
         })
     }
 
@@ -269,5 +274,17 @@ fn offered(at: usize, name: &str) -> String {
     match name.chars().all(plain) {
         true => name.to_owned(),
         false => format!("tool_{}", at + 1),
+    }
+}
+
+/// The name of a call as an endpoint takes it back: what the model made up may be none, or no name at all,
+/// and then the whole conversation would be refused.
+fn sendable(name: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let plain = |c: char| if plain(c) { c } else { '_' };
+    let name: String = name.trim().chars().take(64).map(plain).collect();
+    match name.is_empty() {
+        true => "unnamed".to_owned(),
+        false => name,
     }
 }
