@@ -2,15 +2,20 @@
 //! agent put together of the library's own parts, for what shows in those only.
 //!
 //! Tested elsewhere with the same input:
-//! - A5: text that says `done` -> `rulings::text_that_says_done_does_not_end_a_query`
+//! - A5: text that says `done` -> `rulings::text_that_says_done_does_not_end_a_query`,
+//!   `engines::only_a_function_that_may_ends_the_query`
 //! - A8: `rulings::an_unknown_tool_is_told_to_the_model_with_the_list_and_the_nearest_name`,
 //!   `rulings::a_failing_tool_is_an_observation_and_not_malformed`
-//! - A11: `tools::a_tool_whose_approval_is_deny_is_not_run`
-//! - A13: `answer::one_tool_makes_five_spans_and_the_model_sees_the_observation`
+//! - A9, A14: `parity::every_end_without_an_answer_is_the_same_in_every_engine`, and all of `runaway`
+//! - A11: `parity::a_policy_that_denies_everything_is_obeyed_in_every_engine`
+//! - A12: `parity::the_same_task_leaves_the_same_record_in_every_engine`
+//! - A13: `engines::functions_are_called_in_every_services_own_form`
+//! - A26: `audit::the_decision_that_a_query_ended_at_is_on_record`, `audit::an_answer_that_was_not_allowed_is_on_record`
 //! - A28: `trace::json_has_one_start_and_one_end_and_every_field_of_the_contract`
-//! - A31: `rulings::ttl_zero_is_a_usage_error`
-//! - A34: `tools::a_slow_tool_ends_at_its_timeout`
-//! - A35: `answer::the_system_prompt_shows_each_tool_with_its_signature`
+//! - A34: `tools::a_slow_tool_ends_at_its_timeout`, `tools::calculator_bombs_end_in_time`,
+//!   `interrupt::ctrl_c_ends_the_wait_for_a_tool`, `interrupt::ctrl_c_ends_a_long_calculation`
+//! - A35: `answer::the_system_prompt_shows_each_tool_with_its_signature`,
+//!   `engines::functions_are_called_in_every_services_own_form`
 
 use std::cell::{Cell, RefCell};
 use std::num::NonZeroU32;
@@ -23,7 +28,7 @@ use reagent::engine::limits::Limits;
 use reagent::engine::planner::Style;
 use reagent::engine::planner::react::{PROMPT, React};
 use reagent::engine::policy::{ByRules, Circumstances, Decision, Policy, Verdict};
-use reagent::engine::{Engine, Step};
+use reagent::engine::{Engine, Reasoning, Step};
 use reagent::error::{Error, Result};
 use reagent::llm::Llm;
 use reagent::llm::scripted::Scripted;
@@ -34,8 +39,9 @@ use reagent::tool::rule::Rules;
 use reagent::tool::{Effect, Spec, Tool, Toolchain};
 use serde_json::{Map, Value, json};
 
+use crate::reply::{ENGINES, Reply};
 use crate::server::Server;
-use crate::test::{Events, Test};
+use crate::test::{ECHO, Events, Test};
 
 // An agent of the library's parts.
 
@@ -171,6 +177,24 @@ pub(crate) fn events_of(tools: Option<&str>, reply: &str) -> (Events, Server) {
     (events, server)
 }
 
+/// The program in this engine.
+fn in_engine(engine: &str, server: &Server) -> Test {
+    Test::with(server).args(["--engine", engine, "--json"])
+}
+
+/// The engines, as the library has them.
+const REASONINGS: [Reasoning; 3] = [Reasoning::React, Reasoning::Native, Reasoning::Plan];
+
+/// A call of the tool that gives its text back, as a model writes it in text.
+fn acting(reasoning: Reasoning, text: &str) -> String {
+    let args = json!({ "text": text });
+    match reasoning {
+        Reasoning::React => format!("Action: echo(\"{text}\")"),
+        Reasoning::Native => json!({"name": "echo", "arguments": args}).to_string(),
+        Reasoning::Plan => json!({"action": "echo", "params": args}).to_string(),
+    }
+}
+
 /// A1
 #[test]
 fn a_finish_carries_its_answer_to_the_caller() {
@@ -242,6 +266,55 @@ fn a_tool_may_return_any_value_and_none_of_them_ends_the_run() {
     }
 }
 
+/// A4
+#[test]
+fn a_plan_in_the_place_of_a_decision_is_told_to_the_model() {
+    let plan = json!({
+        "goal": "Add 1 and 2.", "required_capabilities": ["add"], "initial_steps": ["add_numbers"],
+    });
+    let server = Server::replies([
+        Reply::chat(plan.to_string()),
+        Reply::action("plan", "add_numbers", &json!({"x": 1, "y": 2})),
+        Reply::answer("plan", "3"),
+    ]);
+    let run = in_engine("plan", &server).arg("q").run().success();
+    let why = "there is no JSON object with an `action`";
+    assert_eq!(run.events().of("malformed")[0]["why"], why);
+    let told = server.request(1).last();
+    assert!(
+        told.contains(why) && told.contains("`action`, `params` and `confidence`"),
+        "{told}"
+    );
+    assert_eq!(run.events().of("answer")[0]["text"], "3");
+}
+
+/// A1, A7
+#[test]
+fn finish_is_known_in_every_spelling_and_carries_its_answer() {
+    for action in ["finish", "FINISH", " finish ", "Finish\n"] {
+        let finish = Reply::decision(action, &json!({"answer": "42"}), &json!(0.9));
+        let server = Server::replies([finish]);
+        let run = in_engine("plan", &server).arg("q").run().success();
+        assert_eq!(run.events().of("answer")[0]["text"], "42", "{action:?}");
+    }
+}
+
+/// A7
+#[test]
+fn a_tool_is_found_in_every_engine_whatever_the_case_of_its_name() {
+    for engine in ENGINES {
+        for name in ["ADD_NUMBERS", "Add_Numbers", " add_numbers "] {
+            let call = Reply::action(engine, name, &json!({"x": 1, "y": 2}));
+            let server = Server::replies([call, Reply::answer(engine, "3")]);
+            let run = in_engine(engine, &server).arg("q").run().success();
+            let events = run.events();
+            let action = events.of("action");
+            run.check(action.len() == 1, &format!("{engine}: {name:?} is found"));
+            assert_eq!(action[0]["tool"], "add_numbers", "{engine}: {name:?}");
+        }
+    }
+}
+
 /// A7
 #[test]
 fn a_tool_is_found_whatever_the_case_of_its_name() {
@@ -274,6 +347,81 @@ fn an_action_without_a_name_and_a_finish_that_is_no_tool_are_told() {
         assert_eq!(events.of("action").len(), 0, "{reply:?}");
         let told = server.request(1).last();
         assert!(told.starts_with("Observation1: Error: "), "{told}");
+    }
+}
+
+/// A24
+#[test]
+fn a_decision_or_a_call_without_a_name_is_told() {
+    for engine in ENGINES {
+        for name in ["", "  "] {
+            let call = Reply::action(engine, name, &json!({}));
+            let server = Server::replies([call, Reply::answer(engine, "done")]);
+            let run = in_engine(engine, &server).arg("q").run().success();
+            let events = run.events();
+            let count = (events.of("malformed").len(), events.of("action").len());
+            assert_eq!(count, (1, 0), "{engine}: {name:?}");
+        }
+    }
+}
+
+/// A10
+#[test]
+fn arguments_that_are_no_json_are_told_as_the_result_of_the_call() {
+    for args in [
+        r#"{"x": 1, "#,
+        "1, 2",
+        "[1, 2]",
+        "{'x': 1, 'y': 2}",
+        "NaN",
+        "\"x\"",
+    ] {
+        let server = Server::replies([
+            Reply::raw_call("add_numbers", args),
+            Reply::calls("", &[("add_numbers", json!({"x": 1, "y": 2}))]),
+            Reply::chat("3"),
+        ]);
+        let test = in_engine("native", &server).arg("q");
+        let run = test.run().success();
+        assert_eq!(run.events().of("answer")[0]["text"], "3", "{args}");
+        let told = server.request(1).body["messages"].clone();
+        let told = told.as_array().unwrap().last().unwrap();
+        assert_eq!(
+            (&told["role"], &told["tool_call_id"]),
+            (&json!("tool"), &json!("call_1"))
+        );
+        assert!(
+            told["content"]
+                .as_str()
+                .unwrap()
+                .starts_with("Error: the arguments are not"),
+            "{told}"
+        );
+        let kinds: Vec<_> = test
+            .audit()
+            .iter()
+            .map(|line| line["kind"].clone())
+            .collect();
+        assert_eq!(kinds, ["start", "decision", "decision", "decision", "end"]);
+    }
+}
+
+/// A12
+#[test]
+fn an_argument_that_has_a_name_reaches_the_tool_under_it_in_every_engine() {
+    let tools = "[[tool]]\nname = \"search\"\nfunction = \"debug.echo\"\nparams.query = { type = \"string\" }\n\
+        params.limit = { type = \"integer\", default = 5 }\n";
+    for engine in ENGINES {
+        let call = Reply::action(engine, "search", &json!({"query": "otters"}));
+        let server = Server::replies([call, Reply::answer(engine, "ok")]);
+        let test = in_engine(engine, &server).tools(tools).arg("q");
+        let run = test.run().success();
+        let given = json!({"query": "otters", "limit": 5});
+        let seen = run.events().of("observation")[0]["text"].clone();
+        let seen: Value = serde_json::from_str(seen.as_str().unwrap()).unwrap();
+        assert_eq!(seen, given, "{engine}");
+        let asked = &test.audit()[1]["decision"]["params"]["query"];
+        assert_eq!(asked, "otters", "{engine}");
     }
 }
 
@@ -409,14 +557,36 @@ fn an_answer_passes_the_policy_too() {
     assert_eq!(end.status, Status::Denied);
 }
 
+/// A14
+#[test]
+fn the_limit_ends_every_engine_with_the_same_error() {
+    for reasoning in REASONINGS {
+        let replies = ["a", "b"].map(|text| acting(reasoning, text));
+        let limits = Limits {
+            ttl: NonZeroU32::new(2).unwrap(),
+            ..Limits::default()
+        };
+        let agent = Agent::builder(Scripted::new(replies)).limits(limits);
+        let agent = agent.reasoning(reasoning).tools([echo()]).build();
+        let error = agent.unwrap().run("q").unwrap_err();
+        assert!(
+            matches!(error, Error::MaxIterationsExceeded { limit: 2 }),
+            "{reasoning:?}: {error:?}"
+        );
+        assert_eq!(error.exit_code(), 3);
+    }
+}
+
 /// A15
 #[test]
 fn no_hidden_limit_undercuts_the_one_that_was_set() {
-    let actions = (1..=110).map(|k| format!("Action: add_numbers({k}, 1)"));
-    let server = Server::replies(actions.chain(["Answer: at last".to_owned()]));
-    let run = Test::with(&server).args(["--ttl", "111", "q"]).run();
-    run.success().stdout("at last\n");
-    assert_eq!(server.calls(), 111);
+    for engine in ENGINES {
+        let sum = |k| Reply::action(engine, "add_numbers", &json!({"x": k, "y": 1}));
+        let server = Server::replies((1..=110).map(sum).chain([Reply::answer(engine, "at last")]));
+        let test = Test::with(&server).args(["--engine", engine, "--ttl", "111", "q"]);
+        test.run().success().stdout("at last\n");
+        assert_eq!(server.calls(), 111, "{engine}");
+    }
 }
 
 /// A16
@@ -444,6 +614,187 @@ fn nothing_that_one_question_used_up_is_missing_for_the_next() {
         "Observation1: 3",
         "no hint that it was done before"
     );
+}
+
+/// A17
+#[test]
+fn the_model_sees_the_task_the_tools_and_all_that_was_decided_each_time() {
+    for engine in ENGINES {
+        let sum = |k| Reply::action(engine, "add_numbers", &json!({"x": k, "y": 1}));
+        let server = Server::replies([sum(1), sum(20), Reply::answer(engine, "ok")]);
+        in_engine(engine, &server).arg("The task?").run().success();
+        let body = server.request(2).body.to_string();
+        let decided = [
+            "The task?",
+            "add_numbers",
+            "So.",
+            "20",
+            "Observation1: 2",
+            "Observation2: 21",
+        ];
+        let seen = decided.iter().filter(|text| body.contains(**text)).count();
+        // Results of functions have no label.
+        let wanted = if engine == "native" { 4 } else { 6 };
+        assert_eq!(seen, wanted, "{engine}: {body}");
+    }
+}
+
+/// A23
+#[test]
+fn a_confidence_is_a_number_from_0_to_1_or_a_violation() {
+    for (confidence, why) in [
+        ("0.9", ""),
+        ("1", ""),
+        ("null", ""),
+        ("\"0.9\"", "confidence is a number from 0 to 1, not \"0.9\""),
+        ("7", "confidence is a number from 0 to 1, not 7"),
+        ("-1", "confidence is a number from 0 to 1, not -1"),
+        ("true", "confidence is a number from 0 to 1, not true"),
+        ("[0.9]", "confidence is a number from 0 to 1, not [0.9]"),
+        ("\"NaN\"", "confidence is a number from 0 to 1, not \"NaN\""),
+        ("NaN", "there is no JSON object with an `action`"),
+        ("1e999", "there is no JSON object with an `action`"),
+    ] {
+        let text = format!(
+            r#"{{"action": "add_numbers", "params": {{"x": 1, "y": 2}}, "confidence": {confidence}}}"#
+        );
+        let server = Server::replies([Reply::chat(text), Reply::answer("plan", "3")]);
+        let test = in_engine("plan", &server).arg("q");
+        let run = test.run().success();
+        let line = test.audit()[1].clone();
+        let told = line["error"].as_str().unwrap_or_default();
+        run.check(told.contains(why), &format!("{confidence}: {line}"));
+        assert_eq!(
+            line["result"] == "3",
+            why.is_empty(),
+            "{confidence}: {line}"
+        );
+        assert!(server.request(1).last().contains(why), "{confidence}");
+    }
+}
+
+/// A25
+#[test]
+fn how_sure_a_model_has_to_be_is_a_setting_and_the_message_has_both_numbers() {
+    let least = |number: &str| format!("[policy]\nmin_confidence = {number}\n");
+    for (own, theirs, confidence, why) in [
+        ("", "", 0.5, ""),
+        ("", "", 0.49, "confidence 0.49 is below 0.5"),
+        ("0.8", "", 0.8, ""),
+        ("0.8", "", 0.79, "confidence 0.79 is below 0.8"),
+        ("0.25", "", 0.25, ""),
+        ("0", "", 0.0, ""),
+        ("1", "", 0.99, "confidence 0.99 is below 1"),
+        // The tools' own file makes it stricter only.
+        ("0.25", "0.75", 0.5, "confidence 0.5 is below 0.75"),
+        ("0.75", "0.25", 0.5, "confidence 0.5 is below 0.75"),
+    ] {
+        let policy = |number: &str| match number {
+            "" => String::new(),
+            number => least(number),
+        };
+        let call = Reply::decision("echo", &json!({"text": "x"}), &json!(confidence));
+        let server = Server::replies([call, Reply::answer("plan", "ok")]);
+        let test = in_engine("plan", &server)
+            .tools(&format!("{ECHO}{}", policy(theirs)))
+            .file("../home/.config/reagent/config.toml", policy(own));
+        let run = test.arg("q").run().success();
+        let seen = run.events().of("observation")[0].clone();
+        assert_eq!(
+            seen["ok"] == true,
+            why.is_empty(),
+            "{own:?} {theirs:?}: {seen}"
+        );
+        let told = seen["text"].as_str().unwrap();
+        assert!(told.contains(why), "{own:?} {theirs:?}: {told}");
+    }
+}
+
+/// A26, A27
+#[test]
+fn whatever_goes_wrong_is_in_the_audit_log_and_not_on_standard_output() {
+    let tools = format!(
+        "{ECHO}approval = \"deny\"\n[[tool]]\nname = \"divide_numbers\"\nfunction = \"math.divide\"\n"
+    );
+    let server = Server::replies([
+        Reply::action("plan", "echo", &json!({"text": "x"})),
+        Reply::action("plan", "divide_numbers", &json!({"x": 1, "y": 0})),
+        Reply::action("plan", "launch", &json!({})),
+        Reply::decision("divide_numbers", &json!({"x": 4, "y": 2}), &json!(0.1)),
+        Reply::decision("finish", &json!({"answer": "2"}), &json!(0.1)),
+        Reply::error(400, "no more today"),
+    ]);
+    let test = Test::with(&server).tools(&tools);
+    let test = test.args(["--engine", "plan", "q"]);
+    test.run().code(6).stdout("");
+    let log = test.audit();
+    let wanted = [
+        ("start", "", None, ""),
+        ("decision", "echo", Some(false), "not allowed: `echo`"),
+        ("decision", "divide_numbers", Some(true), "division by zero"),
+        ("decision", "", None, "there is no tool `launch`"),
+        (
+            "decision",
+            "divide_numbers",
+            Some(false),
+            "confidence 0.1 is below 0.5",
+        ),
+        (
+            "decision",
+            "finish",
+            Some(false),
+            "confidence 0.1 is below 0.5",
+        ),
+        ("failure", "", None, "no more today"),
+        ("end", "", None, ""),
+    ];
+    assert_eq!(log.len(), wanted.len(), "{log:#?}");
+    for (line, (kind, action, allowed, why)) in log.iter().zip(wanted) {
+        let action_of = line["decision"]["action"].as_str().unwrap_or_default();
+        assert_eq!((&line["kind"], action_of), (&json!(kind), action), "{line}");
+        assert_eq!(line["verdict"]["allowed"].as_bool(), allowed, "{line}");
+        let error = line["error"].as_str().unwrap_or_default();
+        assert!(error.contains(why), "{line}");
+    }
+}
+
+/// A27
+#[test]
+fn standard_output_has_the_answer_or_the_events_and_no_line_of_the_audit_log() {
+    let test = Test::demo().args(["-q", "2 + 3"]);
+    test.run().success().stdout("2 + 3 = 5\n");
+    assert_eq!(test.audit().last().unwrap()["kind"], "end");
+    let run = Test::demo().args(["--json", "2 + 3"]).run().success();
+    let events = run.events().0;
+    let of_the_log = |event: &&Value| {
+        event.get("kind") == Some(&json!("decision")) || event.get("prev").is_some()
+    };
+    assert_eq!(events.iter().find(of_the_log), None);
+}
+
+/// A29
+#[test]
+fn a_denied_answer_is_told_and_the_third_in_a_row_ends_the_run() {
+    let doubtful = Reply::decision("finish", &json!({"answer": "7"}), &json!(0.1));
+    let acting = Reply::action("plan", "add_numbers", &json!({"x": 1, "y": 2}));
+    let two = [doubtful.clone(), doubtful.clone()];
+    let server = Server::replies(
+        two.iter()
+            .chain([&acting])
+            .chain(&two)
+            .chain([&doubtful])
+            .cloned(),
+    );
+    let run = in_engine("plan", &server).arg("q").run().code(4);
+    assert_eq!(run.events().end()["status"], "denied");
+    assert_eq!(run.events().of("answer").len(), 0);
+    for denied in [1, 2, 4, 5] {
+        let told = server.request(denied).last();
+        assert!(
+            told.contains("not allowed: confidence 0.1 is below 0.5"),
+            "{told}"
+        );
+    }
 }
 
 /// A26
@@ -477,6 +828,54 @@ fn every_failure_is_on_record_with_what_went_wrong() {
     assert!(errors.any(
         |event| matches!(&event.fact, Fact::Error { text, .. } if text.contains("the script is at its end"))
     ));
+}
+
+/// A30
+#[test]
+fn a_step_says_whether_it_was_the_last_in_every_engine() {
+    for reasoning in REASONINGS {
+        let answer = match reasoning {
+            Reasoning::React => "Answer: done",
+            Reasoning::Native => "done",
+            Reasoning::Plan => r#"{"action": "finish", "params": {"answer": "done"}}"#,
+        };
+        let replies = [acting(reasoning, "a"), answer.to_owned()];
+        let agent = Agent::builder(Scripted::new(replies)).reasoning(reasoning);
+        let mut agent = agent.tools([echo()]).build().unwrap();
+        agent.start("q").unwrap();
+        assert_eq!(
+            agent.step().unwrap(),
+            Step::Continue(Some(json!("a"))),
+            "{reasoning:?}"
+        );
+        assert!(matches!(agent.step().unwrap(), Step::Finished(answer) if answer.text == "done"));
+        assert!(matches!(agent.step(), Err(Error::InactiveSession)));
+    }
+}
+
+/// A31
+#[test]
+fn a_limit_that_is_none_is_a_usage_error_wherever_it_comes_from() {
+    for ttl in ["0", "-1", "1.5", "nil", "4294967296"] {
+        let server = Server::untouched();
+        let flag = Test::with(&server).arg(format!("--ttl={ttl}"));
+        let run = flag.arg("q").run().code(2).error("--ttl");
+        run.check(run.stderr.contains(ttl), "the value is named");
+        let environment = Test::with(&server).env("REAGENT_TTL", ttl);
+        let run = environment.arg("q").run().code(2).error("REAGENT_TTL");
+        run.check(run.stderr.contains(ttl), "the value is named");
+        let text = match ttl {
+            "nil" => "\"nil\"",
+            number => number,
+        };
+        let file = "../home/.config/reagent/config.toml";
+        let settings = Test::with(&server).file(file, format!("ttl = {text}\n"));
+        settings
+            .arg("q")
+            .run()
+            .code(2)
+            .error("config.toml:1:7: `ttl`");
+    }
 }
 
 /// A30
