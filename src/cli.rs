@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
+use crate::ui::export::Format;
+
 pub use options::{EngineName, OnLimit, Options, Trace};
 
 /// A ReAct agent: it reasons, acts and observes until it has an answer.
@@ -118,6 +120,24 @@ pub enum SessionsAction {
         /// How many
         #[arg(short, value_name = "N", default_value_t = 20)]
         n: usize,
+    },
+    /// Print one of them as a document of its own
+    Export {
+        /// `last`, an id, the beginning of one, or a file
+        #[arg(default_value = "last")]
+        session: String,
+        /// As Markdown, JSON, a page for a browser, or a Mermaid diagram
+        #[arg(
+            long,
+            value_enum,
+            value_name = "md|json|html|mermaid",
+            hide_possible_values = true,
+            default_value = "md"
+        )]
+        format: Format,
+        /// Into this file; on standard output if not given
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
     },
     /// Remove sessions; the audit log stays
     Rm {

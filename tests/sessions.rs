@@ -378,3 +378,31 @@ fn a_damaged_session_is_shown_and_not_gone_on_with() {
     run.notice("it is not what was written")
         .out_has("2 + 3 = 5");
 }
+
+#[test]
+fn a_session_is_exported_in_every_format_to_a_file_or_a_pipe() {
+    let test = Test::demo().arg("2 + 3");
+    test.run().success();
+    for (format, holds) in [
+        ("md", "# 2 + 3"),
+        ("json", "\"query\":\"2 + 3\""),
+        ("html", "<!doctype html>"),
+        ("mermaid", "sequenceDiagram"),
+    ] {
+        let export = || again(&test).args(["sessions", "export", "--format", format]);
+        let run = export().run().success();
+        run.check(
+            run.stdout.to_lowercase().contains(&holds.to_lowercase()),
+            holds,
+        );
+        let into = export().args(["last", "-o", "out.txt"]);
+        into.run().success().stdout("");
+        let written = std::fs::read_to_string(into.work().join("out.txt")).unwrap();
+        assert_eq!(written, run.stdout);
+        export()
+            .args(["-o", "no/such/folder"])
+            .run()
+            .code(2)
+            .error("cannot write");
+    }
+}

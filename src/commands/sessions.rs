@@ -15,6 +15,7 @@ use crate::session::event::{Fact, Role};
 use crate::session::listing::{self, Found, Summary};
 use crate::session::store::{self, Saved, Store};
 use crate::session::{Session, Sinks};
+use crate::ui::export::export;
 use crate::ui::screen::Screen;
 use crate::ui::text::{clean, indented, json_line, strict};
 
@@ -108,6 +109,20 @@ pub(crate) fn run(action: Option<SessionsAction>, options: &Options, screen: Scr
         SessionsAction::Show { session, messages } => {
             let (session, _) = load(&store.find(&session)?, screen)?;
             show(&session, messages, screen)?;
+        }
+        SessionsAction::Export {
+            session,
+            format,
+            output,
+        } => {
+            let (session, _) = load(&store.find(&session)?, screen)?;
+            let text = export(&session, format);
+            match output {
+                None => screen.put(&text)?,
+                Some(path) => std::fs::write(&path, text).map_err(|error| {
+                    Error::config(format!("cannot write {}: {error}", path.display()))
+                })?,
+            }
         }
         SessionsAction::Rm { sessions } => {
             // All are found before any is removed.
