@@ -52,6 +52,7 @@ pub(crate) struct Patience {
 pub(crate) struct Enough {
     until: Arc<Mutex<Option<Instant>>>,
     left: Arc<AtomicBool>,
+    used: Arc<AtomicBool>,
 }
 
 impl Enough {
@@ -62,6 +63,12 @@ impl Enough {
     /// Says that more may come than belongs to the response: its connection is not used again.
     pub(crate) fn leave(&self) {
         self.left.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether the connection of the last request had been used before: then it may have been closed by the
+    /// other side just as the request was sent.
+    pub(crate) fn is_used(&self) -> bool {
+        self.used.load(Ordering::SeqCst)
     }
 
     /// When the response is given up.
@@ -169,6 +176,7 @@ impl<In: Transport> Connector<In> for Polled {
                 Ok(stream) => {
                     stream.set_nodelay(true)?;
                     self.patience.enough.left.store(false, Ordering::SeqCst);
+                    self.patience.enough.used.store(false, Ordering::SeqCst);
                     let buffers = LazyBuffers::new(
                         details.config.input_buffer_size(),
                         details.config.output_buffer_size(),
@@ -302,6 +310,7 @@ impl Transport for Connection {
         // Bytes that nobody asked for, and the end, mean that it is of no use any more.
         let mut byte = [0];
         let left = self.patience.enough.left.load(Ordering::SeqCst);
+        self.patience.enough.used.store(true, Ordering::SeqCst);
         !left
             && matches!((&self.stream).read(&mut byte), Err(error) if error.kind() == ErrorKind::WouldBlock)
     }

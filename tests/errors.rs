@@ -250,3 +250,41 @@ fn slashes_and_paths_of_the_base_url_are_forgiven() {
         assert_eq!(request.path, "/v1/chat/completions");
     }
 }
+
+/// A server that keeps a connection, and closes it as soon as it is used again.
+fn closing_late(replies: &'static [&'static str]) -> String {
+    use std::io::{BufReader, Read, Write};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for reply in replies {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut reader = BufReader::new(stream.try_clone().unwrap());
+            crate::server::read(&mut reader).unwrap();
+            let body =
+                serde_json::json!({ "choices": [{ "message": { "content": reply } }] }).to_string();
+            let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length";
+            write!(stream, "{head}: {}\r\n\r\n{body}", body.len()).unwrap();
+            let _ = reader.read(&mut [0]);
+        }
+    });
+    url
+}
+
+#[test]
+fn a_kept_connection_that_is_closed_is_no_failed_attempt() {
+    let url = closing_late(&[
+        "Action1: add_numbers(1, 2)",
+        "Action2: add_numbers(2, 3)",
+        "Answer: 5",
+    ]);
+    let test = Test::new().args(["--base-url", &url, "-m", "scripted", "--no-stream"]);
+    let run = test.args(["--json", "--retries", "0", "q"]).run().success();
+    let events = run.events();
+    let failed = events
+        .of("span")
+        .into_iter()
+        .filter(|span| span["ok"] == false);
+    assert_eq!(failed.count(), 0);
+    assert_eq!(events.end()["steps"], 3);
+}

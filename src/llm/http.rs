@@ -124,14 +124,13 @@ impl Client {
         }
     }
 
-    /// Sends one request: a post if there is a body to send. It is over, to the last byte of the
-    /// response, at `until`.
-    pub(crate) fn send(
+    /// Sends a request and waits for the head of its response.
+    fn ask(
         &self,
         url: &str,
         body: Option<&[u8]>,
         until: Instant,
-    ) -> Result<Response, Trouble> {
+    ) -> Result<ureq::http::Response<Body>, Trouble> {
         let left = until
             .saturating_duration_since(Instant::now())
             .max(Duration::from_millis(1));
@@ -162,7 +161,25 @@ impl Client {
                 request.config().timeout_global(Some(left)).build().call()
             }
         };
-        let response = response.map_err(|error| self.failed(&error))?;
+        response.map_err(|error| self.failed(&error))
+    }
+
+    /// Sends one request: a post if there is a body to send. It is over, to the last byte of the
+    /// response, at `until`.
+    pub(crate) fn send(
+        &self,
+        url: &str,
+        body: Option<&[u8]>,
+        until: Instant,
+    ) -> Result<Response, Trouble> {
+        let response = self.ask(url, body, until).or_else(|trouble| {
+            // The other side may have closed a connection that was kept just as this was sent. That is no
+            // failure of anybody.
+            match trouble.class == Class::Connect && self.enough.is_used() {
+                true => self.ask(url, body, until),
+                false => Err(trouble),
+            }
+        })?;
         let status = response.status().as_u16();
         if matches!(status, 204 | 304) {
             // A body that does not belong to it may come late, and is not the next response.
