@@ -65,6 +65,8 @@ mod commands;
 
 mod resume;
 
+mod lines;
+
 pub mod repl;
 
 pub mod agent;
@@ -162,6 +164,11 @@ fn carry_out(
 /// Asks once, or takes questions at a prompt when there is none and somebody is there.
 fn query(words: Vec<String>, layers: Layers, screen: Screen) -> Result<u8> {
     let options = layers.options();
+    if options.lines {
+        let config = Config::new(layers, screen)?;
+        config.notices.iter().for_each(|text| screen.notice(text));
+        return lines::run(&words.join(" "), &config);
+    }
     let at_prompt = options.interactive || words.is_empty() && io::stdin().is_terminal();
     let earlier = options.resume.or(options.go_on.then(|| "last".to_owned()));
     let config = Config::new(layers, screen)?;
@@ -202,14 +209,20 @@ fn query(words: Vec<String>, layers: Layers, screen: Screen) -> Result<u8> {
 
 /// Those who watch, in the order they are told: who keeps the record comes before who shows it.
 pub(crate) fn sinks(config: &Config) -> Sinks {
+    let mut sinks = records(config);
+    sinks.extend(views(&config.options, config.screen));
+    if config.screen.live && !config.options.json {
+        sinks.push(Box::new(ui::status::Status::new(config.screen.theme())));
+    }
+    sinks
+}
+
+/// Those who keep the record.
+fn records(config: &Config) -> Sinks {
     let mut sinks: Sinks = Vec::new();
     sinks.extend(config.audit());
     if let Some(store) = config.store().filter(|_| !config.options.no_save) {
         sinks.push(Box::new(store.keeper()));
-    }
-    sinks.extend(views(&config.options, config.screen));
-    if config.screen.live && !config.options.json {
-        sinks.push(Box::new(ui::status::Status::new(config.screen.theme())));
     }
     sinks
 }

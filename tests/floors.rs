@@ -24,7 +24,7 @@ const FLOORS: &[&[&str]] = &[
     &["engine"],
     &["agent"],
     &[
-        "repl", "config", "cli", "commands", "resume", "input", "report", "lib", "main",
+        "repl", "config", "cli", "commands", "resume", "lines", "input", "report", "lib", "main",
     ],
 ];
 

@@ -36,6 +36,7 @@ mod interrupt;
 mod keys;
 mod library;
 mod limits;
+mod lines;
 mod models;
 mod parity;
 mod parse;

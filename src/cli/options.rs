@@ -92,6 +92,9 @@ pub struct Options {
     /// Take questions line by line, also from a pipe
     #[arg(short, long, global = true)]
     pub interactive: bool,
+    /// Answer each line of standard input on a line of its own
+    #[arg(long, global = true, conflicts_with_all = ["interactive", "go_on", "resume"])]
+    pub lines: bool,
     /// How long to wait for a silent pipe on standard input [default: 10s]
     #[arg(long, global = true, value_name = "D", value_parser = duration)]
     #[serde(serialize_with = "as_text")]
@@ -177,6 +180,7 @@ impl Options {
             color,
             yes,
             interactive,
+            lines,
             stdin_wait,
             strict_tools,
             on_limit,
@@ -212,6 +216,7 @@ impl Options {
             color: self.color.or(color),
             yes: self.yes || yes,
             interactive: self.interactive || interactive,
+            lines: self.lines || lines,
             stdin_wait: self.stdin_wait.or(stdin_wait),
             strict_tools: self.strict_tools || strict_tools,
             on_limit: self.on_limit.or(on_limit),

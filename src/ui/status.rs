@@ -28,6 +28,8 @@ thread_local! {
 
 #[derive(Default)]
 struct Line {
+    /// What stands before it.
+    progress: String,
     /// What is being waited for, since when.
     waiting: Option<(String, Instant)>,
     /// What the question has cost so far.
@@ -81,6 +83,11 @@ impl Sink for Status {
     }
 }
 
+/// From here on this stands before what is being waited for, and the line is shown at once.
+pub fn progress(text: String) {
+    LINE.with_borrow_mut(|line| line.progress = text);
+}
+
 /// Takes the line away, for something else to be written there.
 pub(super) fn hide() {
     LINE.with_borrow_mut(|line| {
@@ -95,11 +102,15 @@ fn tick() {
         let Some((what, since)) = &line.waiting else {
             return;
         };
-        let early = since.elapsed() < SHORT;
+        let early = since.elapsed() < SHORT && line.progress.is_empty();
         if early || line.shown.is_some_and(|at| at.elapsed() < TICK) {
             return;
         }
-        let mut text = format!("{what} {:.1}s", since.elapsed().as_secs_f64());
+        let mut text = format!(
+            "{}{what} {:.1}s",
+            line.progress,
+            since.elapsed().as_secs_f64()
+        );
         let Usage {
             input_tokens,
             output_tokens,
