@@ -82,8 +82,9 @@ pub(crate) fn run(before: &str, config: &Config) -> Result<u8> {
     }
     if !config.options.quiet && !config.options.json {
         let all = answered + failed;
+        let s = if all == 1 { "" } else { "s" };
         screen.notice(&format!(
-            "{all} questions: {answered} answered, {failed} failed"
+            "{all} question{s}: {answered} answered, {failed} failed"
         ));
     }
     Ok(u8::from(failed > 0))

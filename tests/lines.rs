@@ -22,7 +22,7 @@ fn line_n_of_the_output_is_the_answer_to_line_n() {
     run.err_lacks("Thought");
     let run = Test::demo().arg("--lines").stdin("2 + 3\n").run().success();
     run.stdout("2 + 3 = 5\n")
-        .notice("1 questions: 1 answered, 0 failed");
+        .notice("1 question: 1 answered, 0 failed");
     Test::demo().arg("--lines").run().success().stdout("");
 }
 
