@@ -93,6 +93,16 @@ impl Agent {
         self.engine = engine;
     }
 
+    /// The model that its engine asks.
+    pub fn model(&self) -> &str {
+        self.engine.model()
+    }
+
+    /// What its engine is called.
+    pub fn engine(&self) -> &str {
+        self.engine.name()
+    }
+
     /// The sessions so far, oldest first.
     pub fn sessions(&self) -> &[Session] {
         &self.sessions

@@ -6,6 +6,8 @@
 use std::fmt;
 use std::io;
 
+use serde::{Deserialize, Serialize};
+
 use crate::duration;
 use crate::interrupt::Interrupted;
 use crate::session::event::Status;
@@ -74,6 +76,8 @@ pub enum Error {
     },
     /// The person pressed Ctrl-C, or the program was told to end; the number of the signal.
     Interrupted(i32),
+    /// What is to be asked now is not what was recorded: where the two differ, and how.
+    Miss(String),
     /// Data came on standard input after the question had been asked without it.
     LateInput,
     /// A session that has ended was asked to record something more.
@@ -83,7 +87,8 @@ pub enum Error {
 }
 
 /// What an endpoint's failure was about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Class {
     /// No connection came about: refused, reset, no such host, a certificate that is not trusted.
@@ -168,6 +173,7 @@ impl Error {
         match self {
             Self::EmptyTask => Some("reagent \"What is 10 * 3 + 10?\"".to_owned()),
             Self::Config { hint, .. } | Self::Endpoint { hint, .. } => hint.clone(),
+            Self::Miss(_) => Some("--record FILE, in the place of --rerun, records it anew".to_owned()),
             Self::Declined(_) => Some(
                 "connect a model: export OPENAI_API_KEY=..., or --base-url http://127.0.0.1:8080/v1 -m NAME"
                     .to_owned(),
@@ -225,6 +231,7 @@ impl fmt::Display for Error {
             Self::Auth { url, message } => write!(f, "{url} rejected the key: {message}"),
             Self::Endpoint { url, message, .. } => write!(f, "no reply from {url}: {message}"),
             Self::Interrupted(_) => write!(f, "interrupted"),
+            Self::Miss(what) => write!(f, "this is not what was recorded: {what}"),
             Self::LateInput => {
                 write!(
                     f,

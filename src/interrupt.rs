@@ -188,6 +188,12 @@ pub(crate) fn deadline(deadline: Option<Deadline>) -> Option<Deadline> {
     DEADLINE.replace(deadline)
 }
 
+/// The time for the work on this thread is over, as it was once before, after so long.
+pub(crate) fn time_is_over(limit: Duration) {
+    let at = Instant::now();
+    deadline(Some(Deadline { at, limit }));
+}
+
 /// While it lives, somebody thinks, and the time for the work stands still.
 pub(crate) struct Pause(Instant, Option<Deadline>);
 

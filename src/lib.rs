@@ -67,6 +67,8 @@ mod resume;
 
 mod lines;
 
+mod tape;
+
 pub mod repl;
 
 pub mod agent;
@@ -195,14 +197,20 @@ fn query(words: Vec<String>, layers: Layers, screen: Screen) -> Result<u8> {
     let mut agent = agent.sinks(sinks(&config)).build()?;
     conversation.recall(&mut agent, &config);
     let attachments = format!("{}{}", config.attachments, input.data);
-    match agent.run(Task {
+    let task = Task {
         query: input.question,
         attachments,
         ..Task::default()
-    }) {
+    };
+    let answer = match &config.tape {
+        Some(tape) => tape.run(&mut agent, task, &config.notices),
+        None => agent.run(task),
+    };
+    match answer {
         Ok(_) => Ok(0),
         // Everything else is on record, and was shown from there.
         Err(error @ (Error::EmptyTask | Error::Write(_))) => Err(error),
+        Err(error @ Error::Miss(_)) if agent.session().is_none() => Err(error),
         Err(error) => Ok(error.exit_code()),
     }
 }
@@ -220,6 +228,9 @@ pub(crate) fn sinks(config: &Config) -> Sinks {
 /// Those who keep the record.
 fn records(config: &Config) -> Sinks {
     let mut sinks: Sinks = Vec::new();
+    if config.options.rerun.is_some() {
+        return sinks;
+    }
     sinks.extend(config.audit());
     if let Some(store) = config.store().filter(|_| !config.options.no_save) {
         sinks.push(Box::new(store.keeper()));

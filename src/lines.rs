@@ -11,6 +11,7 @@ use crate::interrupt;
 use crate::repl::confirm;
 use crate::session::Sink;
 use crate::session::event::{Event, Fact};
+use crate::tool::output;
 use crate::ui::status;
 use crate::ui::text::clean;
 
@@ -92,17 +93,25 @@ pub(crate) fn run(before: &str, config: &Config) -> Result<u8> {
 
 fn ask(agent: &mut Agent, before: &str, line: &str, config: &Config) -> Result<String> {
     agent.forget();
+    output::forget();
     let query = format!("{before} {line}").trim().to_owned();
     // What goes before it asks nothing by itself.
     if line.trim().is_empty() {
         return Err(Error::EmptyTask);
     }
-    let answer = agent.run(Task {
+    let task = Task {
         query,
         attachments: config.attachments.clone(),
         ..Task::default()
-    })?;
-    Ok(answer.text)
+    };
+    let Some(tape) = &config.tape else {
+        return Ok(agent.run(task)?.text);
+    };
+    let answered = tape.answered(&task.query, &task.attachments);
+    match answered.filter(|_| !tape.plays()) {
+        Some(text) => Ok(text),
+        None => Ok(tape.run(agent, task, &config.notices)?.text),
+    }
 }
 
 /// The next line, or why it cannot be taken; none at the end.

@@ -24,7 +24,8 @@ const FLOORS: &[&[&str]] = &[
     &["engine"],
     &["agent"],
     &[
-        "repl", "config", "cli", "commands", "resume", "lines", "input", "report", "lib", "main",
+        "repl", "config", "cli", "commands", "resume", "lines", "tape", "input", "report", "lib",
+        "main",
     ],
 ];
 

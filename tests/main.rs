@@ -44,6 +44,7 @@ mod pipes;
 mod policy;
 mod repl;
 mod replies;
+mod rerun;
 mod rulings;
 mod runaway;
 mod seeds;

@@ -95,6 +95,12 @@ pub struct Options {
     /// Answer each line of standard input on a line of its own
     #[arg(long, global = true, conflicts_with_all = ["interactive", "go_on", "resume"])]
     pub lines: bool,
+    /// Record all that model and tools say into this file, after what it has
+    #[arg(long, global = true, value_name = "FILE", conflicts_with = "rerun")]
+    pub record: Option<PathBuf>,
+    /// Answer from such a file alone
+    #[arg(long, global = true, value_name = "FILE", conflicts_with_all = ["interactive", "go_on", "resume"])]
+    pub rerun: Option<PathBuf>,
     /// How long to wait for a silent pipe on standard input [default: 10s]
     #[arg(long, global = true, value_name = "D", value_parser = duration)]
     #[serde(serialize_with = "as_text")]
@@ -181,6 +187,8 @@ impl Options {
             yes,
             interactive,
             lines,
+            record,
+            rerun,
             stdin_wait,
             strict_tools,
             on_limit,
@@ -217,6 +225,8 @@ impl Options {
             yes: self.yes || yes,
             interactive: self.interactive || interactive,
             lines: self.lines || lines,
+            record: self.record.or(record),
+            rerun: self.rerun.or(rerun),
             stdin_wait: self.stdin_wait.or(stdin_wait),
             strict_tools: self.strict_tools || strict_tools,
             on_limit: self.on_limit.or(on_limit),

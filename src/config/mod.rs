@@ -5,6 +5,7 @@ mod file;
 mod origin;
 mod places;
 
+use clap::ValueEnum;
 use std::env;
 use std::fs;
 use std::io::Read;
@@ -26,6 +27,7 @@ use crate::llm::{self, Choice};
 use crate::session::Sink;
 use crate::session::audit::Audit;
 use crate::session::store::Store;
+use crate::tape::Tape;
 use crate::tool::manifest::{self, Manifest};
 use crate::tool::rule::Rules;
 use crate::tool::{Approval, Toolchain};
@@ -155,6 +157,8 @@ pub struct Config {
     pub notices: Vec<String>,
     /// How to reason.
     pub engine: EngineName,
+    /// What is recorded, or played.
+    pub(crate) tape: Option<Tape>,
     context: String,
     /// The person's own instructions for engines.
     prompts: Vec<(Reasoning, String)>,
@@ -185,10 +189,25 @@ impl Config {
         let keys = Keys::read(layers);
         let folders = Folders::find();
         let mut notices = Vec::new();
-        let tools = tools(&options, &mut notices)?;
-        let (model, why) = keys.resolve(options.model.as_deref(), &options)?;
+        let mut tools = tools(&options, &mut notices)?;
+        let tape = match (&options.record, &options.rerun) {
+            (Some(path), _) => Some(Tape::record(path)?),
+            (None, Some(path)) => Some(Tape::rerun(path)?),
+            (None, None) => None,
+        };
+        if let Some(tape) = &tape {
+            tools = tools.wrapped(|tool| tape.tool(tool));
+        }
+        let played = tape.as_ref().filter(|tape| tape.plays());
+        // What is played needs no endpoint and no key.
+        let (model, why) = match played {
+            Some(_) => (Choice::Demo, None),
+            None => keys.resolve(options.model.as_deref(), &options)?,
+        };
         notices.extend(why.filter(|_| !options.quiet || matches!(model, Choice::Demo)));
-        if options.verbose {
+        if let Some(tape) = played {
+            notices = tape.notices();
+        } else if options.verbose {
             let (file, count) = (tools_file(&options), tools.specs().count());
             notices.push(format!("{count} tools from {file}"));
             notices.extend(model.described(!options.no_stream));
@@ -217,7 +236,11 @@ impl Config {
         }
         Ok(Self {
             stdin_wait: options.stdin_wait.unwrap_or(STDIN_WAIT),
-            engine: options.engine.unwrap_or_default(),
+            engine: options
+                .engine
+                .or_else(|| EngineName::from_str(&played?.engine()?, true).ok())
+                .unwrap_or_default(),
+            tape,
             state: folders.state,
             tools: Rc::new(tools),
             options,
@@ -266,7 +289,12 @@ impl Config {
             max_context,
             ..
         } = self.options;
-        let mut agent = Agent::builder(llm::connect(&self.model, &self.llm))
+        let llm = llm::connect(&self.model, &self.llm);
+        let (llm, approve) = match &self.tape {
+            Some(tape) => (tape.llm(llm), tape.ask(approve)),
+            None => (llm, approve),
+        };
+        let mut agent = Agent::builder(llm)
             .toolchain(self.tools.clone())
             .reasoning(self.engine.into())
             .context(&self.context)

@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use serde::{Deserialize, Serialize};
+
 use super::policy::Verdict;
 use crate::session::event;
 use crate::tool::{Effect, Spec};
@@ -18,7 +20,8 @@ pub struct Question<'a> {
 }
 
 /// What the person says.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Said {
     /// This once.
     Yes,

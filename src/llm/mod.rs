@@ -19,6 +19,7 @@ pub mod wire;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::Result;
@@ -110,7 +111,7 @@ pub struct Request<'a> {
 }
 
 /// A function that a model may call in its endpoint's own form.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Function {
     /// 1 to 64 letters of ASCII, digits, `_` and `-`.
     pub name: String,
@@ -121,7 +122,7 @@ pub struct Function {
 }
 
 /// What a model said.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Reply {
     /// The text, without any reasoning that came apart from it.
     pub text: String,
@@ -134,7 +135,8 @@ pub struct Reply {
 }
 
 /// Why a reply ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Finish {
     /// The model was done, or met a stop text.
     Stop,

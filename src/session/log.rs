@@ -108,7 +108,7 @@ impl Medium for File {
 }
 
 /// A file of lines, which its writer has for itself.
-pub(super) struct Log {
+pub(crate) struct Log {
     medium: Box<dyn Medium>,
     folder: PathBuf,
     size: u64,
@@ -123,7 +123,7 @@ impl Log {
     }
 
     /// Goes on with a file, if it exists. With `wait`, others may be at it.
-    pub(super) fn go_on(disk: &dyn Disk, path: &Path, wait: bool) -> io::Result<Self> {
+    pub(crate) fn go_on(disk: &dyn Disk, path: &Path, wait: bool) -> io::Result<Self> {
         Self::of(disk, path, false, wait)
     }
 
@@ -158,7 +158,7 @@ impl Log {
     }
 
     /// Adds a line, which ends with a line break. If the disk takes only a part of it, that is taken back.
-    pub(super) fn add(&mut self, line: &str) -> io::Result<()> {
+    pub(crate) fn add(&mut self, line: &str) -> io::Result<()> {
         let mut left = line.as_bytes();
         while !left.is_empty() {
             let written = match self.medium.write(left) {
@@ -187,7 +187,7 @@ impl Log {
     }
 
     /// Has everything so far survive the loss of power.
-    pub(super) fn sync(&mut self, disk: &dyn Disk) -> io::Result<()> {
+    pub(crate) fn sync(&mut self, disk: &dyn Disk) -> io::Result<()> {
         self.medium.sync()?;
         if !self.named {
             disk.sync_folder(&self.folder)?;

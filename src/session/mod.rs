@@ -4,6 +4,7 @@
 //! the list; the session itself only keeps it, in order.
 
 pub mod audit;
+pub(crate) mod clock;
 pub mod conversation;
 pub mod event;
 pub mod listing;
@@ -13,6 +14,7 @@ pub mod store;
 
 use std::time::{Duration, Instant};
 
+pub use clock::millis;
 pub use restored::Pending;
 
 use event::{Closed, End, Event, Fact, Message, SpanKind, Start, Status, Usage};
@@ -50,7 +52,7 @@ impl Session {
     /// Starts a session and tells the sinks so.
     pub fn start(start: Start, sinks: Sinks) -> Result<Self> {
         let mut session = Self {
-            id: new_id(),
+            id: clock::id(),
             events: Vec::new(),
             sinks,
             clock: Instant::now(),
@@ -202,9 +204,14 @@ impl Session {
         if self.ended {
             return Err(Error::InactiveSession);
         }
+        // Pieces of text come as they like, and are not kept: they have the time of what was before them.
+        let (time, elapsed) = match (&fact, self.events.last()) {
+            (Fact::Text { .. }, Some(before)) => (before.time.clone(), before.elapsed),
+            _ => (clock::now(), millis(self.clock)),
+        };
         let event = Event {
-            time: now(),
-            elapsed: millis(self.clock),
+            time,
+            elapsed,
             session: self.id.clone(),
             step: self.step,
             fact,
@@ -358,24 +365,6 @@ impl Span<'_> {
     pub fn record(&mut self, fact: Fact) -> Result<()> {
         self.session.record(fact)
     }
-}
-
-/// Milliseconds since `begun`, by a clock that cannot be set.
-pub fn millis(begun: Instant) -> u64 {
-    u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX)
-}
-
-fn now() -> String {
-    format!("{:.3}", jiff::Timestamp::now())
-}
-
-/// Time first, so that ids sort as they were made; then chance, so that two programs cannot meet.
-fn new_id() -> String {
-    use std::hash::{BuildHasher, RandomState};
-    let chance = RandomState::new().hash_one(std::process::id()) & 0xf_ffff;
-    let now = jiff::Timestamp::now();
-    let millis = now.subsec_millisecond();
-    format!("{}-{millis:03}{chance:05x}", now.strftime("%Y%m%d-%H%M%S"))
 }
 
 #[cfg(test)]

@@ -245,6 +245,14 @@ impl Toolchain {
         })
     }
 
+    /// With each tool made into another one of the same description.
+    pub(crate) fn wrapped(self, wrap: impl FnMut(Box<dyn Tool>) -> Box<dyn Tool>) -> Self {
+        Self {
+            tools: self.tools.into_iter().map(wrap).collect(),
+            ..self
+        }
+    }
+
     /// With these rules about their calls.
     pub fn with_rules(self, rules: Rules) -> Self {
         Self { rules, ..self }

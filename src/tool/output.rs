@@ -40,6 +40,11 @@ pub(crate) fn keep(text: &str) -> u64 {
     })
 }
 
+/// Forgets all of them, and numbers the next ones from 1.
+pub(crate) fn forget() {
+    OUTPUTS.set(Outputs::default());
+}
+
 pub(super) const FUNCTIONS: &[Function] = &[Function {
     name: MORE,
     description: "A further part of a result that was too long to be shown whole.",
