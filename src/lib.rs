@@ -202,11 +202,7 @@ fn query(words: Vec<String>, layers: Layers, screen: Screen) -> Result<u8> {
         attachments,
         ..Task::default()
     };
-    let answer = match &config.tape {
-        Some(tape) => tape.run(&mut agent, task, &config.notices),
-        None => agent.run(task),
-    };
-    match answer {
+    match config.ask(&mut agent, task) {
         Ok(_) => Ok(0),
         // Everything else is on record, and was shown from there.
         Err(error @ (Error::EmptyTask | Error::Write(_))) => Err(error),

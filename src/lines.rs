@@ -104,13 +104,12 @@ fn ask(agent: &mut Agent, before: &str, line: &str, config: &Config) -> Result<S
         attachments: config.attachments.clone(),
         ..Task::default()
     };
-    let Some(tape) = &config.tape else {
-        return Ok(agent.run(task)?.text);
-    };
-    let answered = tape.answered(&task.query, &task.attachments);
-    match answered.filter(|_| !tape.plays()) {
+    // What is on tape is not asked again to be recorded once more.
+    let recorded = config.tape.as_ref().filter(|tape| !tape.plays());
+    let answered = recorded.and_then(|tape| tape.answered(&task.query, &task.attachments));
+    match answered {
         Some(text) => Ok(text),
-        None => Ok(tape.run(agent, task, &config.notices)?.text),
+        None => Ok(config.ask(agent, task)?.text),
     }
 }
 

@@ -257,3 +257,19 @@ fn what_is_on_tape_already_is_not_asked_again() {
     let tape = fs::read_to_string(second.work().join("tape.jsonl")).unwrap();
     assert_eq!(tape.lines().count(), 3);
 }
+
+#[test]
+fn a_conversation_at_the_prompt_is_the_same_twice() {
+    let talk = |test: Test, flag: &str| {
+        let test = test.args(["-i", flag, "tape.jsonl"]);
+        test.stdin("first\nsecond\n")
+    };
+    let server = Server::replies(["Answer: one", "Answer: two"]);
+    let test = talk(Test::with(&server), "--record");
+    let first = test.run().success();
+    drop(server);
+    let tape = fs::read(test.work().join("tape.jsonl")).unwrap();
+    let again = talk(Test::new().file("tape.jsonl", tape), "--rerun");
+    let second = again.run().success();
+    assert_eq!((first.stdout, first.stderr), (second.stdout, second.stderr));
+}

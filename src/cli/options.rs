@@ -99,7 +99,7 @@ pub struct Options {
     #[arg(long, global = true, value_name = "FILE", conflicts_with = "rerun")]
     pub record: Option<PathBuf>,
     /// Answer from such a file alone
-    #[arg(long, global = true, value_name = "FILE", conflicts_with_all = ["interactive", "go_on", "resume"])]
+    #[arg(long, global = true, value_name = "FILE", conflicts_with_all = ["go_on", "resume"])]
     pub rerun: Option<PathBuf>,
     /// How long to wait for a silent pipe on standard input [default: 10s]
     #[arg(long, global = true, value_name = "D", value_parser = duration)]

@@ -2,27 +2,27 @@
 //! environment or decides by flags.
 
 mod file;
+mod keys;
 mod origin;
 mod places;
 
-use clap::ValueEnum;
 use std::env;
 use std::fs;
 use std::io::Read;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::agent::{Agent, Builder};
+use clap::ValueEnum;
+
+use crate::agent::{Agent, Builder, Task};
 use crate::cli::{EngineName, OnLimit, Options};
 use crate::engine::approval::Ask;
-use crate::engine::{Reasoning, limits};
+use crate::engine::{Answer, Reasoning, limits};
 use crate::error::{Error, Result};
 use crate::llm::provider::PROVIDERS;
-use crate::llm::resolve::{self, Known, Source};
-use crate::llm::wire::Wire;
+use crate::llm::resolve::Source;
 use crate::llm::{self, Choice};
 use crate::session::Sink;
 use crate::session::audit::Audit;
@@ -33,14 +33,12 @@ use crate::tool::rule::Rules;
 use crate::tool::{Approval, Toolchain};
 use crate::ui::screen::{Color, Screen};
 use file::File;
+use keys::Keys;
 pub(crate) use origin::DEFAULT;
-use places::is_ordinary;
 pub(crate) use places::{Folders, ToolsFile, tools_file};
 
 /// The largest file that is given with a question.
 const FILE_LIMIT: u64 = 2 << 20;
-/// How long an Ollama may take to say which models it has.
-const OLLAMA_WAIT: Duration = Duration::from_millis(300);
 /// How long a silent pipe is waited for.
 const STDIN_WAIT: Duration = Duration::from_secs(10);
 
@@ -273,6 +271,14 @@ impl Config {
         Some(Store::new(self.state.as_ref()?.join("sessions")))
     }
 
+    /// Has the agent answer, on tape if there is one.
+    pub(crate) fn ask(&self, agent: &mut Agent, task: Task) -> Result<Answer> {
+        match &self.tape {
+            Some(tape) => tape.run(agent, task, &self.notices),
+            None => agent.run(task),
+        }
+    }
+
     /// The agent that all this comes to. `go_on` is asked at the limit, and `approve` about actions, if
     /// somebody can be.
     pub fn agent(&self, go_on: Option<limits::GoOn>, approve: Option<Ask>) -> Builder {
@@ -397,99 +403,6 @@ fn read_file(path: &Path) -> Result<String> {
 /// A variable of the environment; empty is missing.
 fn variable(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.trim().is_empty())
-}
-
-/// Keys from the environment and, where that has none, from `.env` in the working folder, which
-/// gives nothing else.
-struct Keys {
-    layers: Layers,
-    from_file: Vec<(String, String)>,
-}
-
-impl Keys {
-    fn read(layers: Layers) -> Self {
-        let path = Some(Path::new(".env")).filter(|path| is_ordinary(path));
-        let text = path.and_then(|path| read_file(path).ok());
-        let text = text.unwrap_or_default();
-        // A `$` would bring in any other variable of the environment.
-        let keys = text
-            .lines()
-            .filter(|line| line.contains("_API_KEY") && !line.contains('$'));
-        let keys = keys.collect::<Vec<_>>().join("\n");
-        let lines = dotenvy::from_read_iter(keys.as_bytes()).flatten();
-        Self {
-            layers,
-            from_file: lines
-                .filter(|(name, _)| name.ends_with("_API_KEY"))
-                .collect(),
-        }
-    }
-
-    fn resolve(&self, model: Option<&str>, options: &Options) -> Result<(Choice, Option<String>)> {
-        let in_file = |name: &str| {
-            let listed = self.from_file.iter().find(|(listed, _)| listed == name);
-            listed.map(|(_, value)| value.clone())
-        };
-        let source = self.layers.base_url_source();
-        let file = &self.layers.file;
-        resolve::resolve(&Known {
-            model,
-            base_url: options.base_url.as_deref().map(|url| (url, source)),
-            providers: &file.providers,
-            aliases: &file.aliases,
-            key_command: &file.key_command,
-            plain_http: file.plain_http,
-            variable: &variable,
-            in_file: &in_file,
-            run: &printed,
-            ollama: &ollama,
-        })
-    }
-}
-
-/// What a command prints: a key. It sees no other key.
-fn printed(command: &[String]) -> Result<String> {
-    let shown = command.first().map_or("", String::as_str);
-    let failed = |why: String| Error::config(format!("api_key_cmd: `{shown}` {why}"));
-    let mut child = Command::new(shown);
-    child.args(&command[1..]).stderr(Stdio::inherit());
-    for (name, _) in env::vars_os() {
-        if name.to_string_lossy().ends_with("_API_KEY") {
-            child.env_remove(name);
-        }
-    }
-    let output = child
-        .output()
-        .map_err(|error| failed(format!("cannot be run: {error}")))?;
-    match output.status.success() {
-        true => Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned()),
-        false => Err(failed(format!("failed: {}", output.status))),
-    }
-}
-
-/// The models of an Ollama, if one answers at once.
-fn ollama(base_url: &str) -> Vec<String> {
-    let endpoint = llm::Endpoint {
-        wire: Wire::Ollama,
-        base_url: base_url.to_owned(),
-        base_url_from: String::new(),
-        model: String::new(),
-        name: String::new(),
-        key: None,
-        key_from: None,
-    };
-    let options = llm::Options {
-        timeout: OLLAMA_WAIT,
-        connect_timeout: OLLAMA_WAIT,
-        retries: 0,
-        ..llm::Options::default()
-    };
-    match llm::address::is_on_this_machine(base_url) {
-        true => llm::connect(&Choice::Remote(endpoint), &options)
-            .models()
-            .unwrap_or_default(),
-        false => Vec::new(),
-    }
 }
 
 /// The editor that the person prefers, word by word.

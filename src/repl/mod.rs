@@ -99,13 +99,14 @@ impl Repl {
 
     fn ask(&mut self, question: &str) -> Result<()> {
         let attachments = self.config.attachments.clone();
-        match self.agent.run(Task {
+        let task = Task {
             query: question.to_owned(),
             attachments,
             ..Task::default()
-        }) {
+        };
+        match self.config.ask(&mut self.agent, task) {
             Ok(_) => self.code = 0,
-            Err(error @ Error::Write(_)) => return Err(error),
+            Err(error @ (Error::Write(_) | Error::Miss(_))) => return Err(error),
             // Everything else is on record, and was shown from there.
             Err(error) => self.code = error.exit_code(),
         }
