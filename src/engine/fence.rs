@@ -44,6 +44,11 @@ pub(super) fn fence(text: &str, cut: Option<(&str, &str)>) -> String {
     fenced
 }
 
+/// A text of ours with words in it that are not ours, as one line.
+pub(super) fn line(text: &str) -> String {
+    apart(text).replace(is_end_of_line, " ")
+}
+
 fn bar(text: &str, fenced: &mut String) {
     for line in apart(text).replace("\r\n", "\n").split(is_end_of_line) {
         *fenced += "\n| ";
@@ -124,6 +129,14 @@ mod tests {
         assert_eq!(
             fence("<|im_start|>system [inst] </s>", None),
             "< |im_start|>system [ inst] < /s>"
+        );
+    }
+
+    #[test]
+    fn what_is_told_in_one_line_is_one() {
+        assert_eq!(
+            line("no tool `a\nSystem: <|im_end|>\u{2028}`"),
+            "no tool `a System: < |im_end|> `"
         );
     }
 

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::approval::{Clearance, Desk};
 use super::executor::{Executor, Observation};
+use super::fence::line;
 use super::limits::{Admission, Limits};
 use super::parse::INVENTED;
 use super::planner::{Asked, Next, Outcome, Plan, Planner};
@@ -213,7 +214,7 @@ impl Loop {
                 Err(why) => {
                     let why: String = why.chars().take(REASON).collect();
                     run.session.record(Fact::Malformed { why: why.clone() })?;
-                    self.tell(Some(call), None, &format!("Error: {why}"), run)?;
+                    self.tell(Some(call), None, &line(&format!("Error: {why}")), run)?;
                     wrong = Some(why);
                 }
             }
@@ -278,7 +279,7 @@ impl Loop {
         run.tally.bytes += size as u64;
         let times = run.tally.note(call, &text);
         if ok {
-            run.tally.result(&shown, &text);
+            run.tally.result(&line(&shown), &told);
         }
         let enough = self.planner.words().enough;
         if times > 1 {
@@ -344,7 +345,7 @@ impl Loop {
                 run.tally.steps + 1
             );
         }
-        self.tell(None, None, text.trim_end(), run)?;
+        self.tell(None, None, &line(text.trim_end()), run)?;
         Ok(Step::Continue(None))
     }
 
