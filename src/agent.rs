@@ -148,9 +148,10 @@ impl Agent {
         }
     }
 
-    /// The conversation goes on from these sessions, oldest first, in the place of those it has.
-    pub fn recall(&mut self, sessions: Vec<Session>) {
-        self.tainted = sessions.iter().any(Session::is_tainted);
+    /// The conversation goes on from these sessions, oldest first, in the place of those it has. `tainted` says
+    /// that others came before them, of which it is not known whether the model read something from outside.
+    pub fn recall(&mut self, sessions: Vec<Session>, tainted: bool) {
+        self.tainted = tainted || sessions.iter().any(Session::is_tainted);
         self.sessions = sessions;
         self.remembered_from = 0;
     }

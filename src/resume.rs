@@ -12,6 +12,8 @@ use crate::session::{Session, conversation};
 pub(crate) struct Conversation {
     /// Its sessions that came to an end, oldest first.
     sessions: Vec<Session>,
+    /// Whether others came before them that are gone.
+    incomplete: bool,
     /// The last one, if it was cut off before its end.
     pub(crate) cut_off: Option<Session>,
 }
@@ -19,9 +21,13 @@ pub(crate) struct Conversation {
 impl Conversation {
     /// The one that ends with this session: `last`, an id or its beginning, a file.
     pub(crate) fn load(config: &Config, which: &str) -> Result<Self> {
-        let mut sessions = conversation::load(&store(config)?, which)?;
+        let (mut sessions, whole) = conversation::load(&store(config)?, which)?;
         let cut_off = sessions.pop_if(|session| session.is_active());
-        Ok(Self { sessions, cut_off })
+        Ok(Self {
+            sessions,
+            incomplete: !whole,
+            cut_off,
+        })
     }
 
     /// The agent goes on from it, with another question. What was cut off stays so.
@@ -33,7 +39,7 @@ impl Conversation {
                 session.id()
             ));
         }
-        agent.recall(self.sessions);
+        agent.recall(self.sessions, self.incomplete);
     }
 
     /// The agent goes on with the session that was cut off. Somebody is asked about an action that was under
@@ -45,7 +51,7 @@ impl Conversation {
         if !config.options.no_save {
             store(config)?.check(session.id())?;
         }
-        agent.recall(self.sessions);
+        agent.recall(self.sessions, self.incomplete);
         let again = again(&session, ask);
         if let Some(what) = happened(&session) {
             let does = if again {
@@ -81,6 +87,7 @@ fn again(session: &Session, ask: Option<Ask>) -> bool {
         tool: &pending.tool,
         call: &pending.call,
         why: &why,
+        for_good: false,
     });
     matches!(said, Said::Yes | Said::Always)
 }

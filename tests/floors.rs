@@ -205,7 +205,7 @@ fn nothing_prints_but_a_sink() {
 #[test]
 fn only_config_reads_the_environment() {
     // Proxies and certificates are the environment's, as for every program.
-    let config = ["config", "config::places", "route"];
+    let config = ["config", "config::keys", "config::places", "route"];
     only_in(
         &["env::var", "env::vars", "env::home_dir", "env::temp_dir"],
         |module| config.contains(&module),

@@ -388,12 +388,16 @@ fn a_conversation_that_goes_on_stays_tainted() {
         let agent = Agent::builder(Scripted::new(replies.iter().copied()));
         agent.tool(read()).tool(send()).build().unwrap()
     };
-    for (first, wanted) in [("Action1: read()", false), ("Thought1: No need.", true)] {
+    for (first, gone, wanted) in [
+        ("Action1: read()", false, false),
+        ("Thought1: No need.", false, true),
+        ("Thought1: No need.", true, false),
+    ] {
         let mut before = agent(&[first, "Answer: ok", "Answer: ok"]);
         before.run("first").unwrap();
         let events = before.session().unwrap().events().to_vec();
         let mut after = agent(&["Action1: send()", "Answer: ok"]);
-        after.recall(vec![Session::restored(events).unwrap()]);
+        after.recall(vec![Session::restored(events).unwrap()], gone);
         after.run("second").unwrap();
         let sent = last_message(&after);
         let observation = after

@@ -79,7 +79,7 @@ fn every_beginning_of_a_file_loads_its_whole_records() {
 
 #[test]
 fn every_byte_that_is_changed_is_named_and_costs_no_other_record() {
-    let bytes = file(4_000);
+    let bytes = file(20_000);
     let whole = store::parse(&bytes);
     each(bytes.len(), |at| {
         let mut changed = bytes.clone();

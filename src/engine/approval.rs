@@ -17,6 +17,9 @@ pub struct Question<'a> {
     pub call: &'a str,
     /// Why it is asked about.
     pub why: &'a str,
+    /// Whether it can be answered for good: what has an effect is asked about each time, once the model has
+    /// read something, and its own result is such.
+    pub for_good: bool,
 }
 
 /// What the person says.
@@ -112,6 +115,7 @@ impl Desk {
                 tool,
                 call,
                 why: &why,
+                for_good: !again && !spec.has_effect(),
             }),
             None => Said::Nothing,
         };

@@ -39,7 +39,10 @@ fn ask(question: &Question<'_>, screen: Screen) -> Option<Said> {
     let why = theme
         .notice
         .style(format!("because: {}", strict(question.why)));
-    let keys = "y yes, a always in this conversation, n no, or why not: ";
+    let keys = match question.for_good {
+        true => "y yes, a always in this conversation, n no, or why not: ",
+        false => "y yes, n no, or why not: ",
+    };
     // What was typed before the question is no answer to it.
     tcflush(&terminal, QueueSelector::IFlush).ok()?;
     write!(terminal, "Run {call} ?\n{why}\n{keys}").ok()?;

@@ -8,8 +8,8 @@ use crate::error::{Error, Result};
 const MOST: usize = 20;
 
 /// The conversation that ends with this session (`last`, an id or its beginning, a file), oldest first. Sessions
-/// before it that are gone or damaged end it there.
-pub fn load(store: &Store, which: &str) -> Result<Vec<Session>> {
+/// before it that are gone or damaged end it there; says whether there are none.
+pub fn load(store: &Store, which: &str) -> Result<(Vec<Session>, bool)> {
     let path = store.find(which)?;
     let none = || Error::config(format!("{} is no session", path.display()));
     let last = Session::restored(store::read(&path)?.events).ok_or_else(none)?;
@@ -26,5 +26,6 @@ pub fn load(store: &Store, which: &str) -> Result<Vec<Session>> {
         }
     }
     sessions.reverse();
-    Ok(sessions)
+    let whole = sessions[0].continues().is_none();
+    Ok((sessions, whole))
 }
