@@ -148,6 +148,20 @@ impl Agent {
         }
     }
 
+    /// The last question is forgotten, as if it had not been asked; its record stays. Gives it.
+    pub fn undo(&mut self) -> Option<String> {
+        if self.sessions.len() <= self.remembered_from {
+            return None;
+        }
+        let session = self.sessions.pop()?;
+        Some(session.query().to_owned())
+    }
+
+    /// Others watch from the next question on.
+    pub fn set_sinks(&mut self, sinks: Sinks) {
+        self.sinks = sinks;
+    }
+
     /// The conversation goes on from these sessions, oldest first, in the place of those it has. `tainted` says
     /// that others came before them, of which it is not known whether the model read something from outside.
     pub fn recall(&mut self, sessions: Vec<Session>, tainted: bool) {

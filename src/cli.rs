@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
+use crate::error::Error;
 use crate::ui::export::Format;
 
 pub use options::{EngineName, OnLimit, Options, Trace};
@@ -239,6 +240,45 @@ impl Cli {
             }),
         })
     }
+}
+
+/// One option by its long name, for the rest of a conversation.
+pub(crate) fn option(name: &str, value: Option<&str>) -> crate::error::Result<Options> {
+    /// What is decided when the program starts.
+    const FIXED: [&str; 9] = [
+        "interactive",
+        "lines",
+        "record",
+        "rerun",
+        "continue",
+        "resume",
+        "json",
+        "file",
+        "stdin-wait",
+    ];
+    let flag = format!("--{name}");
+    let known = Cli::command();
+    let names: Vec<&str> = known
+        .get_arguments()
+        .filter_map(clap::Arg::get_long)
+        .collect();
+    if !names.contains(&name) {
+        let near = crate::near::did_you_mean(name, names.into_iter());
+        let what = format!("no option `{name}`{near}");
+        return Err(Error::config_hint(what, "reagent --help lists them"));
+    }
+    if FIXED.contains(&name) {
+        return Err(Error::config(format!(
+            "`{name}` cannot be changed in a conversation"
+        )));
+    }
+    let words = ["reagent".to_owned(), flag].into_iter();
+    let read = Cli::try_parse_from(words.chain(value.map(str::to_owned)));
+    read.map(|cli| cli.options).map_err(|error| {
+        let text = error.render().to_string();
+        let line = text.lines().next().unwrap_or_default();
+        Error::config(line.trim_start_matches("error: ").to_owned())
+    })
 }
 
 /// Puts `ask` before a question, so that everything that follows is a matter of commands.

@@ -21,6 +21,7 @@ mod audit;
 mod canary;
 mod cassettes;
 mod cli;
+mod commands;
 mod confinement;
 mod defects_regent;
 mod defects_runtime;

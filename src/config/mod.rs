@@ -254,12 +254,6 @@ impl Config {
         })
     }
 
-    /// Another model from now on. Says nothing if that cannot be: then the old one stays.
-    pub fn set_model(&mut self, name: &str) -> Result<()> {
-        self.model = self.keys.resolve(Some(name), &self.options)?.0;
-        Ok(())
-    }
-
     /// The audit log, if there is a home for it.
     pub fn audit(&self) -> Option<Box<dyn Sink>> {
         let folder = self.state.as_ref()?.join("audit");
@@ -269,6 +263,31 @@ impl Config {
     /// Where sessions are kept, if there is a home for them.
     pub fn store(&self) -> Option<Store> {
         Some(Store::new(self.state.as_ref()?.join("sessions")))
+    }
+
+    /// What it was made of.
+    pub(crate) fn layers(&self) -> &Layers {
+        &self.keys.layers
+    }
+
+    /// The same with another value of a flag, given by its long name.
+    pub(crate) fn with(&self, name: &str, value: Option<&str>) -> Result<Self> {
+        if self.tape.is_some() {
+            return Err(Error::config("what is recorded stays as it began"));
+        }
+        let mut layers = self.keys.layers.clone();
+        layers.flags = crate::cli::option(name, value)?.over(&layers.flags);
+        Self::new(layers, self.screen)
+    }
+
+    /// Reads the tools anew, and leaves some out.
+    pub(crate) fn reload(&mut self, off: &[String]) -> Result<()> {
+        if self.tape.is_some() {
+            return Err(Error::config("what is recorded stays as it began"));
+        }
+        let tools = tools(&self.options, &mut Vec::new())?;
+        self.tools = Rc::new(tools.without(off));
+        Ok(())
     }
 
     /// Has the agent answer, on tape if there is one.

@@ -1,15 +1,12 @@
 //! The commands of the prompt, as one table.
 
-use std::num::NonZeroU32;
-
-use clap::ValueEnum;
-
 use super::Repl;
-use crate::cli::EngineName;
+use super::action::{
+    clear, config, copy, engine, leave, load, messages, model, policy, replay, resume, retry, save,
+    sessions, set, status, tokens, tools, trace, ttl, undo,
+};
 use crate::error::{Error, Result};
 use crate::near::did_you_mean;
-use crate::session::event::Role;
-use crate::ui::text::{clean, indented, strict};
 
 /// Whether the prompt goes on.
 #[derive(Debug, PartialEq, Eq)]
@@ -29,27 +26,39 @@ struct Command {
 const COMMANDS: &[Command] = &[
     Command {
         name: "help",
-        arguments: "",
-        help: "List the commands",
+        arguments: "[NAME]",
+        help: "List the commands, or tell of one",
         run: help,
     },
     Command {
         name: "exit",
         arguments: "",
         help: "Leave (also Ctrl-D)",
-        run: |_, _| Ok(Flow::Leave),
+        run: leave,
     },
     Command {
         name: "quit",
         arguments: "",
         help: "Leave",
-        run: |_, _| Ok(Flow::Leave),
+        run: leave,
     },
     Command {
         name: "clear",
         arguments: "",
         help: "Forget the questions so far",
         run: clear,
+    },
+    Command {
+        name: "undo",
+        arguments: "",
+        help: "Forget the last question",
+        run: undo,
+    },
+    Command {
+        name: "retry",
+        arguments: "[MODEL]",
+        help: "Ask the last question again",
+        run: retry,
     },
     Command {
         name: "model",
@@ -65,8 +74,8 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "tools",
-        arguments: "",
-        help: "List the tools",
+        arguments: "[on|off NAME]",
+        help: "List the tools, leave one out, or reload",
         run: tools,
     },
     Command {
@@ -76,16 +85,82 @@ const COMMANDS: &[Command] = &[
         run: ttl,
     },
     Command {
-        name: "resume",
-        arguments: "[ID]",
-        help: "Go on with the last conversation, or with another",
-        run: resume,
+        name: "set",
+        arguments: "[NAME VALUE]",
+        help: "Show or change what was given for this run",
+        run: set,
+    },
+    Command {
+        name: "trace",
+        arguments: "lines|tree",
+        help: "Change how the trace looks",
+        run: trace,
+    },
+    Command {
+        name: "status",
+        arguments: "",
+        help: "Show model, engine, tools, and what was used",
+        run: status,
+    },
+    Command {
+        name: "tokens",
+        arguments: "",
+        help: "Show the tokens of each question and of all",
+        run: tokens,
     },
     Command {
         name: "messages",
         arguments: "",
         help: "Show what the model saw last",
         run: messages,
+    },
+    Command {
+        name: "copy",
+        arguments: "",
+        help: "Copy the last answer to the clipboard",
+        run: copy,
+    },
+    Command {
+        name: "save",
+        arguments: "FILE",
+        help: "Save the last session: .md .html .json .jsonl",
+        run: save,
+    },
+    Command {
+        name: "load",
+        arguments: "FILE",
+        help: "Go on with a session that was saved as .jsonl",
+        run: load,
+    },
+    Command {
+        name: "sessions",
+        arguments: "",
+        help: "List what was recorded",
+        run: sessions,
+    },
+    Command {
+        name: "replay",
+        arguments: "[ID]",
+        help: "Show a recorded session again",
+        run: replay,
+    },
+    Command {
+        name: "resume",
+        arguments: "[ID]",
+        help: "Go on with the last conversation, or another",
+        run: resume,
+    },
+    Command {
+        name: "policy",
+        arguments: "CALL",
+        help: "Say what would be said to a call",
+        run: policy,
+    },
+    Command {
+        name: "config",
+        arguments: "",
+        help: "Show every setting and where it comes from",
+        run: config,
     },
 ];
 
@@ -99,17 +174,12 @@ pub(super) fn run(repl: &mut Repl, line: &str) -> Result<Flow> {
     let (name, arguments) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     match COMMANDS.iter().find(|command| command.name == name) {
         Some(command) => (command.run)(repl, arguments.trim()),
-        None => {
-            let near = did_you_mean(name, names());
-            Err(Error::config_hint(
-                format!("no command `/{name}`{near}"),
-                "/help lists the commands",
-            ))
-        }
+        None => Err(unknown(name)),
     }
 }
 
-fn help(repl: &mut Repl, _: &str) -> Result<Flow> {
+fn help(repl: &mut Repl, of: &str) -> Result<Flow> {
+    let of = of.trim_start_matches('/');
     let mut text = String::new();
     for Command {
         name,
@@ -117,93 +187,24 @@ fn help(repl: &mut Repl, _: &str) -> Result<Flow> {
         help,
         ..
     } in COMMANDS
+        .iter()
+        .filter(|command| of.is_empty() || command.name == of)
     {
-        text += &format!("{:<18}{help}\n", format!("/{name} {arguments}"));
+        text += &format!("{:<21}{help}\n", format!("/{name} {arguments}"));
+    }
+    if text.is_empty() {
+        return Err(unknown(of));
     }
     repl.config.screen.say(&text);
     Ok(Flow::Continue)
 }
 
-fn clear(repl: &mut Repl, _: &str) -> Result<Flow> {
-    repl.agent.forget();
-    repl.config
-        .screen
-        .notice("the model sees nothing of the questions so far from now on");
-    Ok(Flow::Continue)
-}
-
-fn model(repl: &mut Repl, name: &str) -> Result<Flow> {
-    if !name.is_empty() {
-        repl.config.set_model(name)?;
-        repl.renew()?;
-    }
-    repl.config
-        .screen
-        .say(&format!("{}\n", strict(repl.config.model.name())));
-    Ok(Flow::Continue)
-}
-
-fn engine(repl: &mut Repl, name: &str) -> Result<Flow> {
-    if !name.is_empty() {
-        let engine = EngineName::from_str(name, true);
-        repl.config.engine = engine.map_err(|_| {
-            let names = ["react", "native", "plan"].into_iter();
-            let near = did_you_mean(name, names);
-            Error::config_hint(format!("no engine `{name}`{near}"), "/engine native")
-        })?;
-        repl.renew()?;
-    }
-    let name = repl.config.engine.to_possible_value();
-    let name = name.map_or(String::new(), |name| name.get_name().to_owned());
-    repl.config.screen.say(&format!("{name}\n"));
-    Ok(Flow::Continue)
-}
-
-fn tools(repl: &mut Repl, _: &str) -> Result<Flow> {
-    for spec in repl.config.tools.specs() {
-        let line = format!("{}: {}", spec.signature(), spec.description);
-        repl.config.screen.say(&format!("{}\n", strict(&line)));
-    }
-    Ok(Flow::Continue)
-}
-
-fn ttl(repl: &mut Repl, number: &str) -> Result<Flow> {
-    if !number.is_empty() {
-        let wrong = || {
-            Error::config_hint(
-                format!("`{number}` is not a number of at least 1"),
-                "/ttl 10",
-            )
-        };
-        repl.config.ttl = number.parse::<NonZeroU32>().map_err(|_| wrong())?;
-        repl.renew()?;
-    }
-    repl.config.screen.say(&format!("{}\n", repl.config.ttl));
-    Ok(Flow::Continue)
-}
-
-fn resume(repl: &mut Repl, which: &str) -> Result<Flow> {
-    repl.resume(if which.is_empty() { "last" } else { which })?;
-    Ok(Flow::Continue)
-}
-
-fn messages(repl: &mut Repl, _: &str) -> Result<Flow> {
-    for message in repl
-        .agent
-        .session()
-        .into_iter()
-        .flat_map(|session| session.messages())
-    {
-        let role = match message.role {
-            Role::System => "system",
-            Role::User => "user",
-            Role::Assistant => "assistant",
-            Role::Tool => "tool",
-        };
-        let text = format!("{role}: {}", indented(&clean(&message.content)));
-        repl.config.screen.say(&format!("{text}\n"));
-    }
-    Ok(Flow::Continue)
+fn unknown(name: &str) -> Error {
+    let near = did_you_mean(name, names());
+    Error::config_hint(
+        format!("no command `/{name}`{near}"),
+        "/help lists the commands",
+    )
 }
 
 #[cfg(test)]
@@ -218,7 +219,7 @@ mod tests {
                     .iter()
                     .all(|other| other.name != command.name)
             );
-            assert!(command.name.len() + command.arguments.len() < 16);
+            assert!(command.name.len() + command.arguments.len() < 19);
             assert!(command.help.len() < 60);
         }
     }

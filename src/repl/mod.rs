@@ -1,5 +1,6 @@
 //! The prompt: a line is a command or a question, until there are no more.
 
+mod action;
 mod command;
 pub(crate) mod confirm;
 mod editor;
@@ -10,7 +11,7 @@ use std::os::fd::AsFd;
 use rustix::event::PollFlags;
 
 use crate::agent::{Agent, Task};
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::engine::limits::GoOn;
 use crate::error::{Error, Result};
 use crate::interrupt;
@@ -29,6 +30,8 @@ const LINE_LIMIT: u64 = 1 << 20;
 pub(crate) struct Repl {
     config: Config,
     agent: Agent,
+    /// Tools that are left out.
+    off: Vec<String>,
     /// The exit code of the last question.
     code: u8,
 }
@@ -46,6 +49,7 @@ pub fn run(config: Config, first: &str, earlier: Option<&str>) -> Result<u8> {
     let mut repl = Repl {
         config,
         agent,
+        off: Vec::new(),
         code: 0,
     };
     if editor.is_terminal() {
@@ -122,6 +126,27 @@ impl Repl {
         }
         let ask = confirm::at_terminal(self.config.screen);
         self.code = conversation.go_on(&mut self.agent, &self.config, ask)?;
+        Ok(())
+    }
+
+    /// The names of all tools, also of those that are left out.
+    fn all_tools(&self) -> Result<Vec<String>> {
+        let tools = config::tools(&self.config.options, &mut Vec::new())?;
+        Ok(tools.specs().map(|spec| spec.name.clone()).collect())
+    }
+
+    /// Reads the tools anew, without those that are left out.
+    fn reload(&mut self) -> Result<()> {
+        self.config.reload(&self.off)?;
+        self.renew()
+    }
+
+    /// Changes an option for the rest of the conversation. Nothing changes if it cannot be.
+    fn set(&mut self, name: &str, value: Option<&str>) -> Result<()> {
+        let name = name.replace('_', "-");
+        self.config = self.config.with(&name, value)?;
+        self.reload()?;
+        self.agent.set_sinks(crate::sinks(&self.config));
         Ok(())
     }
 

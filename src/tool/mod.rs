@@ -245,6 +245,12 @@ impl Toolchain {
         })
     }
 
+    /// Without the tools of these names.
+    pub(crate) fn without(mut self, names: &[String]) -> Self {
+        self.tools.retain(|tool| !names.contains(&tool.spec().name));
+        self
+    }
+
     /// With each tool made into another one of the same description.
     pub(crate) fn wrapped(self, wrap: impl FnMut(Box<dyn Tool>) -> Box<dyn Tool>) -> Self {
         Self {
