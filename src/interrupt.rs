@@ -19,6 +19,8 @@ use signal_hook::flag;
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::{emulate_default_handler, pipe};
 
+/// The signal of Ctrl-C.
+pub(crate) const CTRL_C: i32 = SIGINT;
 /// How long work that was told to end may take to do so.
 const GRACE: Duration = Duration::from_secs(2);
 

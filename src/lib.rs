@@ -191,6 +191,9 @@ fn query(words: Vec<String>, layers: Layers, screen: Screen) -> Result<u8> {
     let input = Input::gather(words, &config)?;
     interrupt::install(None)?;
     let mut agent = config.agent(None, ask());
+    if options.step {
+        agent = agent.hand(repl::stepper::at_terminal(config.screen)?);
+    }
     if input.left_alone {
         agent = agent.sink(LateInput);
     }

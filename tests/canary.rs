@@ -392,7 +392,8 @@ fn a_key_at_the_prompt_is_neither_shown_nor_kept() {
     terminal.send(&format!("/help {KEY}\r"));
     terminal.prompt();
     terminal.send("\x04");
-    assert_eq!(terminal.finish().code, 0);
+    // There is no such command.
+    assert_eq!(terminal.finish().code, 2);
     kept(&test.work().with_file_name("home"));
     assert!(
         fs::read_to_string(test.state().join("history"))

@@ -53,6 +53,7 @@ mod seeds;
 mod sessions;
 mod settings;
 mod status;
+mod stepping;
 mod store;
 mod tls;
 mod tools;

@@ -129,6 +129,15 @@ impl Terminal {
         self.wait_until(text, |screen| screen.plain.contains(text));
     }
 
+    /// Waits until one of these texts stands on the screen so many times, all together.
+    #[track_caller]
+    pub(crate) fn wait_for_times(&self, texts: &[&str], times: usize) {
+        self.wait_until(&texts.join(" or "), |screen| {
+            let count = texts.iter().map(|text| screen.plain.matches(text).count());
+            count.sum::<usize>() >= times
+        });
+    }
+
     /// Waits for the next prompt: the editor switches bracketed paste on when it starts to read.
     #[track_caller]
     pub(crate) fn prompt(&mut self) {

@@ -11,6 +11,7 @@ use crate::engine::planner::plan::{InputBuilder, Planned};
 use crate::engine::planner::react::React;
 use crate::engine::planner::{Planner, Style};
 use crate::engine::policy::{ByRules, Policy};
+use crate::engine::steer::Hand;
 use crate::engine::{Engine, Reasoning};
 use crate::error::Result;
 use crate::llm::Llm;
@@ -37,6 +38,7 @@ pub struct Builder {
     rules: Rules,
     yes: bool,
     ask: Option<Ask>,
+    hand: Option<Box<dyn Hand>>,
     no_effects: Option<String>,
     limits: Limits,
     sinks: Sinks,
@@ -60,6 +62,7 @@ impl Builder {
             rules: Rules::default(),
             yes: false,
             ask: None,
+            hand: None,
             no_effects: None,
             limits: Limits::default(),
             sinks: Sinks::new(),
@@ -159,6 +162,12 @@ impl Builder {
         self
     }
 
+    /// Somebody who steers: before each action and after it.
+    pub fn hand(mut self, hand: impl Hand + 'static) -> Self {
+        self.hand = Some(Box::new(hand));
+        self
+    }
+
     /// For this reason nothing with an effect outside, or a lasting one, is run, whatever anybody says.
     pub fn without_effects(mut self, why: impl Into<String>) -> Self {
         self.no_effects = Some(why.into());
@@ -242,12 +251,7 @@ impl Builder {
         let policy = self.policy.unwrap_or_else(|| {
             Box::new(ByRules::new(tools.clone(), self.rules, self.yes)) as Box<dyn Policy>
         });
-        Ok(Box::new(Loop::new(
-            planner,
-            policy,
-            desk,
-            tools,
-            self.limits,
-        )))
+        let engine = Loop::new(planner, policy, desk, tools, self.limits);
+        Ok(Box::new(engine.with_hand(self.hand)))
     }
 }

@@ -92,6 +92,9 @@ pub struct Options {
     /// Take questions line by line, also from a pipe
     #[arg(short, long, global = true)]
     pub interactive: bool,
+    /// Stop before each action, to run, change, skip or answer it
+    #[arg(long, global = true, conflicts_with = "lines")]
+    pub step: bool,
     /// Answer each line of standard input on a line of its own
     #[arg(long, global = true, conflicts_with_all = ["interactive", "go_on", "resume"])]
     pub lines: bool,
@@ -186,6 +189,7 @@ impl Options {
             color,
             yes,
             interactive,
+            step,
             lines,
             record,
             rerun,
@@ -224,6 +228,7 @@ impl Options {
             color: self.color.or(color),
             yes: self.yes || yes,
             interactive: self.interactive || interactive,
+            step: self.step || step,
             lines: self.lines || lines,
             record: self.record.or(record),
             rerun: self.rerun.or(rerun),

@@ -11,6 +11,7 @@ use super::limits::{Admission, Limits};
 use super::parse::INVENTED;
 use super::planner::{Asked, Next, Outcome, Plan, Planner};
 use super::policy::{Circumstances, Decision, Policy, Verdict};
+use super::steer::{Hand, Steered};
 use super::{Answer, Engine, Run, Step, state};
 use crate::error::{Error, Result};
 use crate::interrupt;
@@ -28,7 +29,8 @@ pub struct Loop {
     desk: Desk,
     executor: Executor,
     limits: Limits,
-    tools: Rc<Toolchain>,
+    pub(super) tools: Rc<Toolchain>,
+    pub(super) hand: Option<Box<dyn Hand>>,
 }
 
 impl Loop {
@@ -47,7 +49,13 @@ impl Loop {
             executor: Executor::new(tools.clone()),
             limits,
             tools,
+            hand: None,
         }
+    }
+
+    /// With a hand on the wheel.
+    pub fn with_hand(self, hand: Option<Box<dyn Hand>>) -> Self {
+        Self { hand, ..self }
     }
 }
 
@@ -237,7 +245,6 @@ impl Loop {
         run: &mut Run,
     ) -> Result<Step> {
         run.tally.good_reply();
-        let decision = Decision::Act(call.clone());
         let shown = self.tools.display(call);
         run.session.record(Fact::Action {
             tool: call.tool.clone(),
@@ -245,6 +252,12 @@ impl Loop {
             call: shown.clone(),
         })?;
         run.tally.check_repeats(call, &shown)?;
+        let call = &match self.steer(call, run)? {
+            Steered::Run(call) => call,
+            Steered::Gave(observation) => return self.observed(call, asked, observation, run),
+        };
+        let shown = self.tools.display(call);
+        let decision = Decision::Act(call.clone());
         let verdict = self
             .policy
             .judge(&decision, &circumstances(confidence, run));
@@ -261,22 +274,38 @@ impl Loop {
             run.session
                 .record(Fact::Verdict(clearance.on_record(spec)))?;
         }
-        let (reads, ends, keeps) = (spec.effect > Effect::Pure, spec.ends, spec.keeps);
+        let reads = spec.effect > Effect::Pure;
         let allowed = matches!(clearance, Clearance::Cleared { .. });
         if let Clearance::Unapproved(why) = &clearance {
             run.tally.unapproved = Some(why.clone());
         }
+        let observation = self.executor.execute(call, clearance, &mut run.session)?;
+        run.tainted |= allowed && reads;
+        run.tally.tool_calls += u32::from(allowed);
+        self.observed(call, asked, observation, run)
+    }
+
+    /// What came of an action is recorded, and the model is told.
+    fn observed(
+        &mut self,
+        call: &Call,
+        asked: Option<&ToolCall>,
+        observation: Observation,
+        run: &mut Run,
+    ) -> Result<Step> {
         let Observation {
             value,
             size,
             mut text,
             mut told,
             ms,
-        } = self.executor.execute(call, clearance, &mut run.session)?;
+        } = observation;
         let ok = value.is_some();
-        run.tainted |= allowed && reads;
-        run.tally.tool_calls += u32::from(allowed);
+        let shown = self.tools.display(call);
+        let spec = self.tools.find(&call.tool).map(|tool| tool.spec());
+        let (ends, keeps) = spec.map_or((false, false), |spec| (spec.ends, spec.keeps));
         run.tally.bytes += size as u64;
+        self.look_over(&mut text, &mut told, run)?;
         let times = run.tally.note(call, &text);
         if ok {
             run.tally.result(&line(&shown), &told);

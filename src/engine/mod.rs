@@ -13,6 +13,7 @@ pub mod parse;
 pub mod planner;
 pub mod policy;
 pub mod state;
+pub mod steer;
 pub mod transcript;
 
 use crate::error::Result;

@@ -39,11 +39,7 @@ impl Transcript {
                 continue;
             };
             size = size.saturating_sub(self::size(&self.messages[at])) + self::size(&message);
-            session.record(Fact::Replaced {
-                at,
-                message: message.clone(),
-            })?;
-            self.messages[at] = message;
+            self.replace(session, at, message)?;
             shortened += 1;
         }
         if shortened > 0 {
@@ -51,6 +47,18 @@ impl Transcript {
                 "the conversation has more than {most} tokens: {shortened} of the oldest observations are shortened"
             );
             session.record(Fact::Notice { text })?;
+        }
+        Ok(())
+    }
+
+    /// Another message in the place of one, counted from 0.
+    pub fn replace(&mut self, session: &mut Session, at: usize, message: Message) -> Result<()> {
+        session.record(Fact::Replaced {
+            at,
+            message: message.clone(),
+        })?;
+        if let Some(place) = self.messages.get_mut(at) {
+            *place = message;
         }
         Ok(())
     }

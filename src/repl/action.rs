@@ -135,6 +135,32 @@ pub(super) fn trace(repl: &mut Repl, look: &str) -> Result<Flow> {
     Ok(Flow::Continue)
 }
 
+pub(super) fn step(repl: &mut Repl, switch: &str) -> Result<Flow> {
+    match switch {
+        "on" | "off" => repl.breaks.borrow_mut().every = switch == "on",
+        _ => return Err(wrong("/step on")),
+    }
+    said(repl, &format!("stepping is {switch}"))
+}
+
+pub(super) fn break_at(repl: &mut Repl, at: &str) -> Result<Flow> {
+    let mut breaks = repl.breaks.borrow_mut();
+    match at {
+        "" => {}
+        "off" => breaks.at.clear(),
+        at => breaks.at.push(at.to_owned()),
+    }
+    let all = breaks.at.join(", ");
+    drop(breaks);
+    said(
+        repl,
+        &format!(
+            "stops at: {}",
+            if all.is_empty() { "nothing" } else { &all }
+        ),
+    )
+}
+
 pub(super) fn status(repl: &mut Repl, _: &str) -> Result<Flow> {
     let Repl { config, agent, .. } = repl;
     let asked = agent.sessions().len();

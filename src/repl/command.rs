@@ -2,8 +2,8 @@
 
 use super::Repl;
 use super::action::{
-    clear, config, copy, engine, leave, load, messages, model, policy, replay, resume, retry, save,
-    sessions, set, status, tokens, tools, trace, ttl, undo,
+    break_at, clear, config, copy, engine, leave, load, messages, model, policy, replay, resume,
+    retry, save, sessions, set, status, step, tokens, tools, trace, ttl, undo,
 };
 use crate::error::{Error, Result};
 use crate::near::did_you_mean;
@@ -95,6 +95,18 @@ const COMMANDS: &[Command] = &[
         arguments: "lines|tree",
         help: "Change how the trace looks",
         run: trace,
+    },
+    Command {
+        name: "step",
+        arguments: "on|off",
+        help: "Stop before each action, or not",
+        run: step,
+    },
+    Command {
+        name: "break",
+        arguments: "[TEXT|off]",
+        help: "Stop at a tool, a step's number or a text",
+        run: break_at,
     },
     Command {
         name: "status",

@@ -10,12 +10,45 @@ use rustix::termios::{QueueSelector, tcflush};
 use super::LINE_LIMIT;
 use crate::engine::approval::{Ask, Question, Said};
 use crate::interrupt;
+use crate::secret::scrub;
 use crate::ui::screen::Screen;
 use crate::ui::text::strict;
 
+/// The terminal itself.
+pub(super) struct Terminal(File);
+
+impl Terminal {
+    /// The terminal, if there is one.
+    pub(super) fn open() -> Option<Self> {
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).open("/dev/tty");
+        file.ok().map(Self)
+    }
+
+    /// Writes there. What outside text is in it has been cleaned.
+    pub(super) fn say(&mut self, text: &str) {
+        let _ = self.0.write_all(scrub(text).as_bytes());
+    }
+
+    /// What is typed after this; nothing at the end, or when the wait is ended. What was typed before is no
+    /// answer. The time for the work stands still.
+    pub(super) fn ask(&mut self, prompt: &str) -> Option<String> {
+        let _pause = interrupt::pause();
+        tcflush(&self.0, QueueSelector::IFlush).ok()?;
+        self.say(prompt);
+        interrupt::wait(Some((self.0.as_fd(), PollFlags::IN)), None).ok()?;
+        let mut line = String::new();
+        let mut reader = BufReader::new((&self.0).take(LINE_LIMIT));
+        match reader.read_line(&mut line).ok()? {
+            0 => None,
+            _ => Some(line),
+        }
+    }
+}
+
 /// Asks on the terminal, if there is one.
 pub(crate) fn at_terminal(screen: Screen) -> Option<Ask> {
-    terminal()?;
+    Terminal::open()?;
     Some(Box::new(move |question| {
         // Takes away what stands on the last line.
         screen.say("");
@@ -23,18 +56,9 @@ pub(crate) fn at_terminal(screen: Screen) -> Option<Ask> {
     }))
 }
 
-fn terminal() -> Option<File> {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open("/dev/tty")
-        .ok()
-}
-
 fn ask(question: &Question<'_>, screen: Screen) -> Option<Said> {
-    let mut terminal = terminal()?;
+    let mut terminal = Terminal::open()?;
     let theme = screen.theme();
-    let _pause = interrupt::pause();
     let call = theme.action.style(strict(question.call));
     let why = theme
         .notice
@@ -43,15 +67,7 @@ fn ask(question: &Question<'_>, screen: Screen) -> Option<Said> {
         true => "y yes, a always in this conversation, n no, or why not: ",
         false => "y yes, n no, or why not: ",
     };
-    // What was typed before the question is no answer to it.
-    tcflush(&terminal, QueueSelector::IFlush).ok()?;
-    write!(terminal, "Run {call} ?\n{why}\n{keys}").ok()?;
-    interrupt::wait(Some((terminal.as_fd(), PollFlags::IN)), None).ok()?;
-    let mut line = String::new();
-    let mut reader = BufReader::new((&terminal).take(LINE_LIMIT));
-    if reader.read_line(&mut line).ok()? == 0 {
-        return None;
-    }
+    let line = terminal.ask(&format!("Run {call} ?\n{why}\n{keys}"))?;
     Some(match line.trim() {
         "y" | "Y" | "yes" => Said::Yes,
         "a" | "A" | "always" => Said::Always,

@@ -4,9 +4,12 @@ mod action;
 mod command;
 pub(crate) mod confirm;
 mod editor;
+pub(crate) mod stepper;
 
+use std::cell::RefCell;
 use std::io::{self, BufRead, IsTerminal, Read};
 use std::os::fd::AsFd;
+use std::rc::Rc;
 
 use rustix::event::PollFlags;
 
@@ -19,6 +22,7 @@ use crate::report;
 use crate::resume::Conversation;
 use command::Flow;
 use editor::{Editor, Line};
+use stepper::{Breaks, Stepper};
 
 /// The exit codes of a program that was told to end, or whose terminal has gone.
 const ENDED: u8 = 143;
@@ -32,6 +36,8 @@ pub(crate) struct Repl {
     agent: Agent,
     /// Tools that are left out.
     off: Vec<String>,
+    /// Where the person wants to stop.
+    breaks: Rc<RefCell<Breaks>>,
     /// The exit code of the last question.
     code: u8,
 }
@@ -42,14 +48,20 @@ pub(crate) struct Repl {
 pub fn run(config: Config, first: &str, earlier: Option<&str>) -> Result<u8> {
     let mut editor = Editor::open(&config)?;
     interrupt::install(editor.is_terminal().then_some(editor::UNMARKED))?;
+    let breaks = Rc::new(RefCell::new(Breaks {
+        every: config.options.step,
+        at: Vec::new(),
+    }));
     let agent = config
         .agent(go_on(&config), confirm::at_terminal(config.screen))
+        .hand(Stepper::new(config.screen, breaks.clone()))
         .sinks(crate::sinks(&config))
         .build()?;
     let mut repl = Repl {
         config,
         agent,
         off: Vec::new(),
+        breaks,
         code: 0,
     };
     if editor.is_terminal() {
@@ -153,7 +165,8 @@ impl Repl {
     /// Another engine, made from the settings as they are now.
     fn renew(&mut self) -> Result<()> {
         let approve = confirm::at_terminal(self.config.screen);
-        let agent = self.config.agent(go_on(&self.config), approve);
+        let hand = Stepper::new(self.config.screen, self.breaks.clone());
+        let agent = self.config.agent(go_on(&self.config), approve).hand(hand);
         self.agent.set_engine(agent.engine()?);
         Ok(())
     }

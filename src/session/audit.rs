@@ -197,6 +197,10 @@ impl Audit {
                 self.add(event, "intent", intent)?;
                 self.sync()
             }
+            Fact::Intervened { what, text } => {
+                let members = json!({ "what": what, "text": excerpt(text) });
+                self.add(event, "intervention", members)
+            }
             Fact::Observation { ok, text, ms, .. } => {
                 let text = excerpt(text);
                 let mut members = std::mem::take(&mut self.pending);

@@ -99,6 +99,14 @@ pub enum Fact {
     },
     /// The session was cut off before this, and goes on.
     Resumed,
+    /// The person took a hand in it.
+    Intervened {
+        /// What they did: `another action`, `another thought`, `skipped`, `answered for the tool`, `another
+        /// observation`, `stopped`.
+        what: String,
+        /// The other action, thought, reason or result.
+        text: String,
+    },
     /// Something the person should know.
     Notice {
         /// One line.

@@ -170,6 +170,15 @@ impl Session {
             })
     }
 
+    /// What the model thought last, in the call that events belong to now.
+    pub fn thought(&self) -> Option<&str> {
+        let mut events = self.events.iter().rev();
+        events.find_map(|event| match &event.fact {
+            Fact::Thought { text } if event.step == self.step => Some(text.as_str()),
+            _ => None,
+        })
+    }
+
     /// How many bytes of text it holds, about.
     pub fn size(&self) -> usize {
         let text = |event: &Event| match &event.fact {

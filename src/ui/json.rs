@@ -62,6 +62,7 @@ fn object(fact: &Fact) -> Option<(&'static str, Value)> {
                 "output_tokens": span.usage.output_tokens,
             }),
         ),
+        Fact::Intervened { what, text } => ("intervention", json!({ "what": what, "text": text })),
         Fact::Notice { text } => ("notice", json!({ "text": text })),
         Fact::Answer { text } => ("answer", json!({ "text": text })),
         Fact::Error { text, hint, .. } => ("error", json!({ "text": text, "hint": hint })),

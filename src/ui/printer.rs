@@ -110,6 +110,11 @@ impl Sink for Printer {
                 self.line(theme.observation, &format!("Observation{step}"), text);
             }
             Fact::Malformed { why } => self.line(theme.malformed, &format!("Malformed{step}"), why),
+            Fact::Intervened { what, text } => {
+                let said = format!("{what}: {text}");
+                let said = said.trim_end_matches(": ");
+                self.line(theme.query, &format!("Person{step}"), said);
+            }
             Fact::Notice { text } => self.screen.notice(text),
             Fact::Answer { text } => {
                 return self

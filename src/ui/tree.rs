@@ -102,6 +102,12 @@ impl Sink for Tree {
                 self.screen
                     .say(&format!("{}\n", theme.malformed.style(line)));
             }
+            Fact::Intervened { what, text } => {
+                let line = format!(" ├──[✎] person: {what} {}", strict(text));
+                let theme = self.screen.theme();
+                self.screen
+                    .say(&format!("{}\n", theme.query.style(line.trim_end())));
+            }
             Fact::Notice { text } => self.screen.notice(text),
             Fact::Answer { text } => {
                 let elapsed = Some(event.elapsed);
