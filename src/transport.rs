@@ -3,7 +3,7 @@
 //! ureq's transport interface is outside its version promise; it is used in this file alone.
 
 use std::fmt;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,6 +29,8 @@ use crate::route::{self, Fault};
 
 /// How long a name stands for the addresses that it was found to have.
 const KNOWN: Duration = Duration::from_secs(60);
+/// The most that is held back to go out together with what follows, in bytes.
+const HELD: usize = 4096;
 /// How long the rest of a response is waited for when no more of it is wanted.
 const REST: Duration = Duration::from_secs(1);
 /// How often a wait for a name looks whether it was interrupted.
@@ -185,6 +187,7 @@ impl<In: Transport> Connector<In> for Polled {
                         stream,
                         buffers,
                         patience: self.patience.clone(),
+                        unsent: Vec::new(),
                         heard: false,
                     })));
                 }
@@ -229,11 +232,35 @@ struct Connection {
     stream: TcpStream,
     buffers: LazyBuffers,
     patience: Patience,
+    /// What was given to be sent, and waits for more or for the end of a request: its head goes out with its
+    /// body.
+    unsent: Vec<u8>,
     /// Something has come since the last request.
     heard: bool,
 }
 
 impl Connection {
+    /// Sends what waits, and then so many bytes of the output.
+    fn send(&mut self, amount: usize, timeout: &NextTimeout) -> Result<(), ureq::Error> {
+        let until = timeout.not_zero().map(|left| Instant::now() + *left);
+        let unsent = std::mem::take(&mut self.unsent);
+        let mut sent = 0;
+        while sent < unsent.len() + amount {
+            let first = &unsent[sent.min(unsent.len())..];
+            let then = &self.buffers.output()[sent.saturating_sub(unsent.len())..amount];
+            match (&self.stream).write_vectored(&[IoSlice::new(first), IoSlice::new(then)]) {
+                Ok(0) => return Err(io::Error::from(ErrorKind::WriteZero).into()),
+                Ok(more) => sent += more,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.wait(PollFlags::OUT, until, timeout.reason)?;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
     fn wait(
         &self,
         flags: PollFlags,
@@ -253,27 +280,20 @@ impl Transport for Connection {
     }
 
     fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), ureq::Error> {
-        let timeout = timeout.for_write();
-        let until = timeout.not_zero().map(|left| Instant::now() + *left);
         self.heard = false;
         *self.patience.enough.until() = None;
-        let mut sent = 0;
-        while sent < amount {
-            let output = &self.buffers.output()[sent..amount];
-            match (&self.stream).write(output) {
-                Ok(0) => return Err(io::Error::from(ErrorKind::WriteZero).into()),
-                Ok(more) => sent += more,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    self.wait(PollFlags::OUT, until, timeout.reason)?
-                }
-                Err(error) => return Err(error.into()),
-            }
+        if self.unsent.is_empty() && amount <= HELD {
+            self.unsent
+                .extend_from_slice(&self.buffers.output()[..amount]);
+            return Ok(());
         }
-        Ok(())
+        self.send(amount, &timeout.for_write())
     }
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, ureq::Error> {
+        if !self.unsent.is_empty() {
+            self.send(0, &timeout)?;
+        }
         let timeout = timeout.for_read();
         let left = timeout.not_zero().map(|left| *left);
         let silence = if self.heard {

@@ -19,12 +19,11 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use ring::digest::{SHA256, digest};
 use serde_json::{Map, Value, json};
 
 use super::Sink;
 use super::event::{Event, Fact};
-use super::log::{Disk, Log, RealDisk};
+use super::log::{self, Disk, Log, RealDisk};
 use crate::error::Result;
 use crate::secret::scrub;
 use crate::ui::text::json_line;
@@ -47,9 +46,7 @@ struct Chain {
 
 /// The hash of a line, or of the id that a chain begins with.
 fn hash(text: &str) -> String {
-    let hash = digest(&SHA256, format!("{DOMAIN}{text}").as_bytes());
-    let hex = hash.as_ref().iter().map(|byte| format!("{byte:02x}"));
-    hex.collect()
+    log::hash(&[DOMAIN, text], 32)
 }
 
 impl Chain {

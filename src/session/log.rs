@@ -7,6 +7,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use ring::digest::{Context, SHA256};
 use rustix::fs::OFlags;
 
 /// The operations on files that a record needs.
@@ -105,6 +106,21 @@ impl Medium for File {
     fn sync(&mut self) -> io::Result<()> {
         self.sync_data()
     }
+}
+
+/// The first bytes of SHA-256 of these parts together, in hexadecimal.
+pub(super) fn hash(parts: &[&str], bytes: usize) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut context = Context::new(&SHA256);
+    parts
+        .iter()
+        .for_each(|part| context.update(part.as_bytes()));
+    let hash = context.finish();
+    let hash = &hash.as_ref()[..bytes];
+    let digits = hash.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits
+        .map(|digit| char::from(DIGITS[usize::from(digit)]))
+        .collect()
 }
 
 /// A file of lines, which its writer has for itself.

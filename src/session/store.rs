@@ -21,11 +21,9 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use ring::digest::{SHA256, digest};
-
 use super::Sink;
 use super::event::{Event, Fact};
-use super::log::{Disk, Log, RealDisk};
+use super::log::{Disk, Log, RealDisk, hash};
 use crate::error::{Error, Result};
 use crate::secret::scrub;
 use crate::ui::text::json_line;
@@ -208,9 +206,7 @@ pub(crate) fn line(line: &[u8]) -> std::result::Result<(u64, Event), &'static st
 }
 
 fn sum(body: &str) -> String {
-    let hash = digest(&SHA256, format!("{DOMAIN}{body}").as_bytes());
-    let hex = hash.as_ref()[..8].iter().map(|byte| format!("{byte:02x}"));
-    hex.collect()
+    hash(&[DOMAIN, body], 8)
 }
 
 /// Writes sessions down as they happen.
@@ -237,14 +233,20 @@ impl Keeper {
         let Some(log) = &mut self.log else {
             return Ok(());
         };
+        let mut line = format!("{BEGIN}{},", self.lines);
         let json = serde_json::to_string(event)?;
-        let inner = json
+        line += json
             .strip_prefix('{')
-            .and_then(|json| json.strip_suffix('}'));
-        let inner = inner.unwrap_or_default();
-        let body = json_line(&scrub(&format!("{BEGIN}{},{inner}", self.lines)));
-        let body = body.trim_end_matches('\n');
-        log.add(&format!("{body},\"sum\":\"{}{END}\n", sum(body)))?;
+            .and_then(|json| json.strip_suffix('}'))
+            .unwrap_or_default();
+        let mut line = json_line(&scrub(&line));
+        line.pop();
+        let sum = sum(&line);
+        line += ",\"sum\":\"";
+        line += &sum;
+        line += END;
+        line.push('\n');
+        log.add(&line)?;
         self.lines += 1;
         let sync = match &event.fact {
             Fact::Verdict(said) => {

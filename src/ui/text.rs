@@ -24,6 +24,12 @@ pub fn indented(text: &str) -> String {
 /// A line of JSON in which whatever a terminal would obey is written as an escape of JSON's own.
 pub fn json_line(line: &str) -> String {
     let mut out = String::with_capacity(line.len() + 1);
+    // Most lines have nothing of the kind, which is seen byte by byte.
+    if line.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        out.push_str(line);
+        out.push('\n');
+        return out;
+    }
     let mut units = [0; 2];
     for c in line.chars() {
         match is_obeyed(c) {
