@@ -70,7 +70,21 @@ pub fn millis(begun: Instant) -> u64 {
 
 /// The time of day, RFC 3339 in UTC, to the millisecond.
 pub(super) fn now() -> String {
-    text(tell(|| format!("{:.3}", jiff::Timestamp::now()).into()))
+    text(tell(|| stamp(jiff::Timestamp::now()).into()))
+}
+
+/// A time as text. Many events happen within one millisecond, and writing it is not for nothing.
+fn stamp(now: jiff::Timestamp) -> String {
+    thread_local! {
+        static LAST: RefCell<(i64, String)> = const { RefCell::new((i64::MIN, String::new())) };
+    }
+    LAST.with_borrow_mut(|(millis, text)| {
+        if *millis != now.as_millisecond() {
+            *millis = now.as_millisecond();
+            *text = format!("{now:.3}");
+        }
+        text.clone()
+    })
 }
 
 /// An id: time first, so that ids sort as they were made; then chance, so that two programs cannot meet.

@@ -43,6 +43,7 @@ pub struct Session {
     clock: Instant,
     step: Option<u32>,
     spans: u32,
+    usage: Usage,
     ended: bool,
     /// Whether the person knows that it cannot be recorded.
     in_trouble: bool,
@@ -58,6 +59,7 @@ impl Session {
             clock: Instant::now(),
             step: None,
             spans: 0,
+            usage: Usage::default(),
             ended: false,
             in_trouble: false,
         };
@@ -197,10 +199,7 @@ impl Session {
 
     /// The tokens of all closed spans.
     pub fn usage(&self) -> Usage {
-        self.spans().fold(Usage::default(), |mut sum, span| {
-            sum += span.usage;
-            sum
-        })
+        self.usage
     }
 
     /// Events from now on belong to this model call.
@@ -227,6 +226,9 @@ impl Session {
         };
         for sink in &mut self.sinks {
             sink.see(&event)?;
+        }
+        if let Fact::Closed(span) = &event.fact {
+            self.usage += span.usage;
         }
         if !matches!(event.fact, Fact::Text { .. }) {
             self.events.push(event);

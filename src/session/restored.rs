@@ -35,7 +35,14 @@ impl Session {
             Fact::Opened { id, .. } => Some(id),
             _ => None,
         });
+        let mut usage = Usage::default();
+        for event in &events {
+            if let Fact::Closed(span) = &event.fact {
+                usage += span.usage;
+            }
+        }
         Some(Self {
+            usage,
             id: first.session.clone(),
             sinks: Sinks::new(),
             clock: Instant::now()

@@ -16,6 +16,7 @@
 //! over it, and who goes on writing sets it aside as `ID.jsonl.torn-1`. A line that is wrong otherwise is
 //! named by its number and first byte, and the others still count.
 
+use std::borrow::Cow;
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -26,7 +27,7 @@ use super::event::{Event, Fact};
 use super::log::{Disk, Log, RealDisk, hash};
 use crate::error::{Error, Result};
 use crate::secret::scrub;
-use crate::ui::text::json_line;
+use crate::ui::text::{is_plain, json_line};
 
 /// How a line begins, before its number. The first number is the version of the format.
 const BEGIN: &str = "{\"v\":1,\"n\":";
@@ -233,14 +234,21 @@ impl Keeper {
         let Some(log) = &mut self.log else {
             return Ok(());
         };
-        let mut line = format!("{BEGIN}{},", self.lines);
-        let json = serde_json::to_string(event)?;
-        line += json
-            .strip_prefix('{')
-            .and_then(|json| json.strip_suffix('}'))
-            .unwrap_or_default();
-        let mut line = json_line(&scrub(&line));
+        let mut line = format!("{BEGIN}{}", self.lines).into_bytes();
+        let at = line.len();
+        serde_json::to_writer(&mut line, event)?;
+        // The event's members follow on those of the line.
+        line[at] = b',';
         line.pop();
+        let line = String::from_utf8(line).map_err(io::Error::other)?;
+        let mut line = match scrub(&line) {
+            Cow::Borrowed(_) => line,
+            Cow::Owned(scrubbed) => scrubbed,
+        };
+        if !is_plain(&line) {
+            line = json_line(&line);
+            line.pop();
+        }
         let sum = sum(&line);
         line += ",\"sum\":\"";
         line += &sum;

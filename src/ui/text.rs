@@ -21,11 +21,15 @@ pub fn indented(text: &str) -> String {
     text.replace('\n', "\n  ").replace("\n  \n", "\n\n")
 }
 
+/// Whether a text has nothing that a terminal would obey, seen byte by byte: most have not.
+pub(crate) fn is_plain(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+}
+
 /// A line of JSON in which whatever a terminal would obey is written as an escape of JSON's own.
 pub fn json_line(line: &str) -> String {
     let mut out = String::with_capacity(line.len() + 1);
-    // Most lines have nothing of the kind, which is seen byte by byte.
-    if line.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+    if is_plain(line) {
         out.push_str(line);
         out.push('\n');
         return out;
