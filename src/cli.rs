@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
 
 use crate::error::Error;
 use crate::ui::export::Format;
@@ -83,6 +84,11 @@ pub enum Command {
         /// What to do with it
         #[command(subcommand)]
         action: AuditAction,
+    },
+    /// Print a script that completes commands and options in a shell
+    Completions {
+        /// bash, zsh, fish, elvish or powershell
+        shell: Shell,
     },
     /// Read a model's reply on standard input and print what it comes to, as JSON
     Parse {
@@ -209,6 +215,13 @@ pub enum ConfigAction {
     Path,
     /// Open the settings file in $VISUAL or $EDITOR
     Edit,
+}
+
+/// The script that completes commands and options in a shell.
+pub(crate) fn completions(shell: Shell) -> String {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "reagent", &mut script);
+    String::from_utf8_lossy(&script).into_owned()
 }
 
 fn speed(text: &str) -> Result<f64, String> {

@@ -159,6 +159,10 @@ fn carry_out(
             layers?;
             commands::parse(&finish_reason, options, screen)
         }
+        Some(Command::Completions { shell }) => {
+            screen.put(&cli::completions(shell))?;
+            Ok(0)
+        }
         Some(Command::Models) => commands::models(layers?, screen),
     }
 }

@@ -191,3 +191,18 @@ fn arguments_that_are_no_text_are_a_usage_error_and_no_panic() {
     let arg = std::ffi::OsString::from_vec(b"caf\xe9".to_vec());
     Test::with(&server).arg(arg).run().code(2);
 }
+
+#[test]
+fn a_shell_is_given_what_completes_commands() {
+    for (shell, holds) in [
+        ("bash", "complete -F"),
+        ("zsh", "#compdef reagent"),
+        ("fish", "complete -c reagent"),
+    ] {
+        let run = Test::new().args(["completions", shell]).run().success();
+        run.out_has(holds)
+            .out_has("sessions")
+            .out_has("max-context");
+    }
+    Test::new().args(["completions", "csh"]).run().code(2);
+}
