@@ -406,3 +406,41 @@ fn a_session_is_exported_in_every_format_to_a_file_or_a_pipe() {
             .error("cannot write");
     }
 }
+
+#[test]
+fn what_is_no_session_in_the_folder_keeps_nobody_waiting() {
+    let test = Test::demo().arg("2 + 3");
+    test.run().success();
+    let folder = test.state().join("sessions");
+    let at = |name: &str| folder.join(format!("{name}.jsonl"));
+    let pipe = std::process::Command::new("mkfifo")
+        .arg(at("99999999-a"))
+        .status();
+    assert!(pipe.unwrap().success());
+    std::fs::create_dir(at("99999999-b")).unwrap();
+    std::fs::write(at("99999999-c"), b"\xff\x00\n\n{}").unwrap();
+    std::os::unix::fs::symlink("/dev/zero", at("99999999-d")).unwrap();
+    let soon = |args: &[&str]| {
+        again(&test)
+            .args(args.iter().copied())
+            .run()
+            .within(crate::test::ms(3000))
+    };
+    let run = soon(&["sessions"]).success();
+    assert_eq!(run.stdout.lines().count(), 1, "{}", run.stdout);
+    soon(&["sessions", "search", "5"])
+        .success()
+        .out_has("2 + 3");
+    soon(&["replay"]).code(2).error("is no session");
+    soon(&["replay", "99999999-a"])
+        .code(2)
+        .error("it is not a file");
+    soon(&["replay", "99999999-c"])
+        .code(2)
+        .error("is no session");
+    soon(&["-m", "demo", "-r", "99999999-b", "q"]).code(2);
+    soon(&["sessions", "prune", "--older-than", "1ms"]);
+    soon(&["--rerun", at("99999999-a").to_str().unwrap(), "q"])
+        .code(2)
+        .error("it is not a file");
+}

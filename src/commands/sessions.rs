@@ -1,6 +1,5 @@
 //! `reagent sessions` and `reagent replay`: what was recorded, read again. Nothing runs.
 
-use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::session::event::{Fact, Role};
 use crate::session::listing::{self, Found, Summary};
+use crate::session::log::readable;
 use crate::session::store::{self, Saved, Store};
 use crate::session::{Session, Sinks};
 use crate::ui::export::export;
@@ -156,7 +156,7 @@ fn name(path: &Path) -> String {
 /// Removes a session, unless it is under way.
 fn remove(path: &Path) -> Result<()> {
     let cannot = |why: String| Error::config(format!("cannot remove {}: {why}", path.display()));
-    let file = File::open(path).map_err(|error| cannot(error.to_string()))?;
+    let file = readable(path).map_err(|error| cannot(error.to_string()))?;
     file.try_lock()
         .map_err(|_| cannot("it is under way".to_owned()))?;
     std::fs::remove_file(path).map_err(|error| cannot(error.to_string()))

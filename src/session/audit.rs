@@ -14,7 +14,7 @@
 //! account while the program runs can write what they like; they cannot change what was written before
 //! a head that is kept elsewhere.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -23,7 +23,7 @@ use serde_json::{Map, Value, json};
 
 use super::Sink;
 use super::event::{Event, Fact};
-use super::log::{self, Disk, Log, RealDisk};
+use super::log::{self, Disk, Log, RealDisk, readable};
 use crate::error::Result;
 use crate::secret::scrub;
 use crate::ui::text::json_line;
@@ -430,6 +430,6 @@ fn heads(folder: &Path) -> io::Result<Vec<(String, Whole)>> {
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(LARGEST).read_to_end(&mut bytes)?;
+    readable(path)?.take(LARGEST).read_to_end(&mut bytes)?;
     Ok(bytes)
 }

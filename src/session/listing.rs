@@ -1,10 +1,10 @@
 //! Many sessions at a glance, and the search in them: straight over their files.
 
-use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use super::event::{End, Fact, Start};
+use super::log::readable;
 use super::store::{self, Store};
 use crate::error::Result;
 
@@ -39,7 +39,7 @@ pub struct Found {
 
 /// A glance at a file: its first line and its last one. None if it does not begin as a session does.
 pub fn summary(path: &Path) -> io::Result<Option<Summary>> {
-    let mut file = File::open(path)?;
+    let mut file = readable(path)?;
     let mut bytes = Vec::with_capacity(GLANCE as usize + 1);
     (&mut file).take(GLANCE).read_to_end(&mut bytes)?;
     if (bytes.len() as u64) < GLANCE {
@@ -95,7 +95,7 @@ pub fn search(store: &Store, words: &[String]) -> Result<Vec<Found>> {
     let (mut bytes, mut small) = (Vec::new(), Vec::new());
     for id in store.ids()? {
         bytes.clear();
-        let file = File::open(store.path(&id));
+        let file = readable(&store.path(&id));
         let read = file.and_then(|file| file.take(LARGEST).read_to_end(&mut bytes));
         if read.is_err() {
             continue;

@@ -75,6 +75,19 @@ pub(super) fn open(path: &Path, new: bool) -> io::Result<File> {
         .open(path)
 }
 
+/// Opens a file to read it. What is no file, such as a pipe, is an error, and keeps nobody waiting.
+pub(crate) fn readable(path: &Path) -> io::Result<File> {
+    let no_wait = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(no_wait)
+        .open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::other("it is not a file")),
+    }
+}
+
 impl Medium for File {
     fn lock(&self, wait: bool) -> io::Result<()> {
         match wait {

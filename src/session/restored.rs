@@ -26,7 +26,9 @@ impl Session {
     /// session comes of events that do not begin with a start.
     pub fn restored(events: Vec<Event>) -> Option<Self> {
         let first = events.first()?;
-        if !matches!(first.fact, Fact::Start(_)) {
+        // An id is the name of a file.
+        let named = !first.session.is_empty() && !first.session.contains(['/', '.']);
+        if !named || !matches!(first.fact, Fact::Start(_)) {
             return None;
         }
         let last = events.last()?;

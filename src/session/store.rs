@@ -24,7 +24,7 @@ use std::rc::Rc;
 
 use super::Sink;
 use super::event::{Event, Fact};
-use super::log::{Disk, Log, RealDisk, hash};
+use super::log::{Disk, Log, RealDisk, hash, readable};
 use crate::error::{Error, Result};
 use crate::secret::scrub;
 use crate::ui::text::{is_plain, json_line};
@@ -81,9 +81,9 @@ impl Store {
         }
     }
 
-    /// Where a session of this id is.
+    /// Where a session of this id is. An id is a name: what would lead elsewhere leads nowhere.
     pub fn path(&self, id: &str) -> PathBuf {
-        self.folder.join(format!("{id}.jsonl"))
+        self.folder.join(format!("{}.jsonl", id.replace('/', "_")))
     }
 
     /// Whether a session can be gone on with: that its file is not damaged, and nobody is writing it.
@@ -93,7 +93,7 @@ impl Store {
             let what = format!("{} is damaged: {damage}", path.display());
             return Err(Error::config_hint(what, format!("reagent replay {id}")));
         }
-        let free = fs::File::open(&path).map(|file| file.try_lock().is_ok());
+        let free = readable(&path).map(|file| file.try_lock().is_ok());
         match free {
             Ok(true) => Ok(()),
             _ => Err(Error::config(format!(
@@ -130,7 +130,8 @@ impl Store {
         let ids = self.ids().map_err(cannot)?;
         let none = |what: String| Error::config_hint(what, "reagent sessions");
         if which == "last" {
-            let newest = ids.first().map(|id| self.path(id));
+            let mut paths = ids.iter().map(|id| self.path(id));
+            let newest = paths.find(|path| readable(path).is_ok());
             return newest.ok_or_else(|| none("there are no sessions yet".to_owned()));
         }
         let mut fitting = ids.iter().filter(|id| {
@@ -152,7 +153,7 @@ pub fn read(path: &Path) -> Result<Saved> {
     let cannot =
         |error: io::Error| Error::config(format!("cannot read {}: {error}", path.display()));
     let mut bytes = Vec::new();
-    let file = fs::File::open(path).map_err(cannot)?;
+    let file = readable(path).map_err(cannot)?;
     file.take(LARGEST).read_to_end(&mut bytes).map_err(cannot)?;
     Ok(parse(&bytes))
 }

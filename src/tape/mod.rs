@@ -9,7 +9,7 @@ mod reel;
 mod taped;
 
 use std::cell::RefCell;
-use std::fs;
+use std::io::Read;
 use std::path::Path;
 use std::rc::Rc;
 
@@ -24,7 +24,7 @@ use crate::llm::Llm;
 use crate::near::nearest;
 use crate::secret::scrub;
 use crate::session::clock;
-use crate::session::log::{Log, RealDisk};
+use crate::session::log::{Log, RealDisk, readable};
 use crate::tool::Tool;
 use crate::ui::text::json_line;
 use reel::{Exchange, Reel};
@@ -243,13 +243,13 @@ impl Tape {
 /// an error.
 fn read(path: &Path) -> Result<Vec<Line>> {
     let cannot = |why: String| Error::config(format!("cannot read {}: {why}", path.display()));
-    let size = fs::metadata(path)
-        .map_err(|error| cannot(error.to_string()))?
-        .len();
-    if size > LARGEST {
+    let mut text = Vec::new();
+    let file = readable(path).map_err(|error| cannot(error.to_string()))?;
+    let read = file.take(LARGEST + 1).read_to_end(&mut text);
+    read.map_err(|error| cannot(error.to_string()))?;
+    if text.len() as u64 > LARGEST {
         return Err(cannot(format!("it is larger than {LARGEST} bytes")));
     }
-    let text = fs::read(path).map_err(|error| cannot(error.to_string()))?;
     let text = String::from_utf8_lossy(&text);
     let mut lines = Vec::new();
     for (number, line) in text.split_inclusive('\n').enumerate() {
