@@ -129,6 +129,9 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
     let layers = Layers::read(options);
     let options = layers.as_ref().map_or(given, Layers::options);
     let screen = Config::screen(options.color.unwrap_or_default());
+    let screen = layers
+        .as_ref()
+        .map_or(screen, |layers| screen.styled(layers.theme()));
     let outcome = carry_out(command, layers, &options, screen);
     ExitCode::from(outcome.unwrap_or_else(|error| report::tell(&error, &screen)))
 }

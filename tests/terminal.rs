@@ -63,13 +63,18 @@ pub(crate) struct Terminal {
 impl Terminal {
     /// Starts the program at a terminal of 100 by 40.
     pub(crate) fn start(test: &Test, on: On) -> Self {
+        Self::start_in(test, on, 100)
+    }
+
+    /// Starts the program at a terminal with so many columns.
+    pub(crate) fn start_in(test: &Test, on: On, columns: u16) -> Self {
         let keyboard =
             openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&keyboard).unwrap();
         unlockpt(&keyboard).unwrap();
         let size = Winsize {
             ws_row: 40,
-            ws_col: 100,
+            ws_col: columns,
             ws_xpixel: 0,
             ws_ypixel: 0,
         };

@@ -27,6 +27,10 @@ const FIRST: &str = "\
 # [providers.corp]                 # asked as -m corp/NAME
 # base_url = \"https://llm.corp.example/v1\"
 # key = \"CORP_API_KEY\"             # the variable that holds the key
+
+# [theme]
+# name = \"light\"                   # dark, light or plain
+# thought = \"bright blue bold\"     # or any role of it
 ";
 
 /// `reagent config`. A settings file that cannot be read can be shown the way to, and edited.
@@ -89,6 +93,13 @@ fn show(layers: Layers, screen: Screen) -> Result<u8> {
         settings.push(Row::fact(
             &format!("aliases.{alias}"),
             model.as_str(),
+            "config.toml",
+        ));
+    }
+    for (role, words) in layers.theme_settings() {
+        settings.push(Row::fact(
+            &format!("theme.{role}"),
+            words.as_str(),
             "config.toml",
         ));
     }

@@ -12,6 +12,10 @@
 //! wire = "openai"                # openai, anthropic, gemini or ollama
 //! key = "CORP_API_KEY"           # the variable that holds the key
 //! model = "large"                # asked when none is named
+//!
+//! [theme]
+//! name = "light"                 # dark, light or plain
+//! thought = "bright blue bold"   # a role of [`crate::ui::theme`]
 //! ```
 
 use clap::{Arg, ArgAction, CommandFactory, FromArgMatches, Parser};
@@ -26,18 +30,20 @@ use crate::near::did_you_mean;
 use crate::tables::{self, Item, Read, known_keys, mistake, sub_table, text, value};
 use crate::tool::rule::{self, Rules};
 use crate::tool::text_of;
+use crate::ui::theme::{ROLES, Theme};
 
 /// The keys that are no flags.
-const OTHERS: [&str; 5] = [
+const OTHERS: [&str; 6] = [
     "aliases",
     "providers",
     "policy",
+    "theme",
     "api_key_cmd",
     "plain_http",
 ];
 
 /// Everything that the file says.
-#[derive(Default, Clone)]
+#[derive(Clone)]
 pub(crate) struct File {
     /// The flags in it.
     pub(crate) options: Options,
@@ -51,6 +57,25 @@ pub(crate) struct File {
     pub(crate) plain_http: bool,
     /// What may run, what is asked about, what never runs.
     pub(crate) rules: Rules,
+    /// The styles of what is shown.
+    pub(crate) theme: Theme,
+    /// What is said about them: role and words.
+    pub(crate) theme_settings: Vec<(String, String)>,
+}
+
+impl Default for File {
+    fn default() -> Self {
+        Self {
+            options: Options::default(),
+            providers: Vec::new(),
+            aliases: Vec::new(),
+            key_command: Vec::new(),
+            plain_http: false,
+            rules: Rules::default(),
+            theme: Theme::dark(),
+            theme_settings: Vec::new(),
+        }
+    }
 }
 
 /// The flags alone, as a command line.
@@ -85,6 +110,7 @@ fn document(document: &DeTable<'_>) -> Read<File> {
                 file.providers = rows.collect::<Read<_>>()?;
             }
             "policy" => file.rules = rule::read(item, "config.toml")?,
+            "theme" => (file.theme, file.theme_settings) = theme(item)?,
             "api_key_cmd" => file.key_command = words(item, name)?,
             "plain_http" => file.plain_http = flag(item, name)?,
             _ => match longs.iter().find(|(long, _)| long == name) {
@@ -128,6 +154,32 @@ fn as_flag(name: &str, argument: &Arg, item: &Item<'_>) -> Read<Vec<String>> {
         (_, ArgAction::Append) => return mistake(item, format!("`{name}` is a text or a list")),
         _ => return mistake(item, format!("`{name}` is a text or a number")),
     })
+}
+
+/// A theme by its name, with other styles for some roles; and what was said about it.
+fn theme(item: &Item<'_>) -> Read<(Theme, Vec<(String, String)>)> {
+    let table = sub_table(item, "theme")?;
+    let roles: Vec<&str> = ["name"].into_iter().chain(ROLES).collect();
+    known_keys(table, &roles, "role")?;
+    let mut theme = Theme::dark();
+    let mut said = Vec::new();
+    if let Some(item) = table.get("name") {
+        theme = match Theme::named(text(item, "name")?) {
+            Ok(theme) => theme,
+            Err(why) => return mistake(item, why),
+        };
+    }
+    for (key, item) in table.iter() {
+        let role = key.get_ref();
+        let words = text(item, role)?;
+        said.push((role.to_string(), words.to_owned()));
+        if role != "name"
+            && let Err(why) = theme.set(role, words)
+        {
+            return mistake(item, format!("`{role}`: {why}"));
+        }
+    }
+    Ok((theme, said))
 }
 
 fn aliases(item: &Item<'_>) -> Read<Vec<(String, String)>> {
@@ -269,6 +321,18 @@ mod tests {
             (
                 "[providers.x]\nbase = \"K\"",
                 "config.toml:2:1: unknown key `base`; did you mean `base_url`?",
+            ),
+            (
+                "[theme]\nname = \"ligt\"",
+                "config.toml:2:8: there is no theme `ligt`, only dark, light, plain; did you mean `light`?",
+            ),
+            (
+                "[theme]\nthougt = \"blue\"",
+                "config.toml:2:1: unknown role `thougt`; did you mean `thought`?",
+            ),
+            (
+                "[theme]\nthought = \"blu\"",
+                "config.toml:2:11: `thought`: `blu` is no colour and no way to write; did you mean `blue`?",
             ),
             ("aliases = 1", "config.toml:1:11: `aliases` must be a table"),
         ] {

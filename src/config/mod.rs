@@ -32,6 +32,7 @@ use crate::tool::manifest::{self, Manifest};
 use crate::tool::rule::Rules;
 use crate::tool::{Approval, Toolchain};
 use crate::ui::screen::{Color, Screen};
+use crate::ui::theme::Theme;
 use file::File;
 use keys::Keys;
 pub(crate) use origin::DEFAULT;
@@ -87,6 +88,16 @@ impl Layers {
     /// What the person's rules say.
     pub(crate) fn rules(&self) -> &Rules {
         &self.file.rules
+    }
+
+    /// The styles of what is shown.
+    pub(crate) fn theme(&self) -> Theme {
+        self.file.theme
+    }
+
+    /// What the person's file says about them: role and words.
+    pub(crate) fn theme_settings(&self) -> &[(String, String)] {
+        &self.file.theme_settings
     }
 
     /// Other names for models.

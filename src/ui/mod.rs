@@ -2,6 +2,7 @@
 
 pub mod export;
 pub mod json;
+pub mod markdown;
 pub mod printer;
 pub mod quiet;
 pub mod screen;
@@ -9,3 +10,4 @@ pub mod status;
 pub mod text;
 pub mod theme;
 pub mod tree;
+mod wrap;

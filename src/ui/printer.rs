@@ -1,14 +1,23 @@
 //! The trace in lines, with TinyReAct's look: one labelled, coloured line a thought, action and
 //! observation.
 
+use std::borrow::Cow;
+
 use owo_colors::Style;
 
+use super::markdown::Flow;
 use super::screen::Screen;
 use super::text::{clean, indented, strict};
 use super::theme::Theme;
 use crate::error::Result;
 use crate::session::Sink;
 use crate::session::event::{Event, Fact, Part, SpanKind, Status};
+
+/// What stands before an answer.
+const ANSWER: &str = "Answer: ";
+/// How much of an observation a person is shown.
+const FOLD_LINES: usize = 20;
+const FOLD_BYTES: usize = 2000;
 
 /// Prints each event as it comes; on a terminal also thoughts and answers while they stream.
 pub struct Printer {
@@ -20,6 +29,8 @@ pub struct Printer {
     streamed: Vec<Part>,
     /// White space that is shown once something follows it.
     held: String,
+    /// The answer that is being streamed.
+    flow: Option<Flow>,
 }
 
 impl Printer {
@@ -31,6 +42,7 @@ impl Printer {
             open: None,
             streamed: Vec::new(),
             held: String::new(),
+            flow: None,
         }
     }
 
@@ -50,35 +62,47 @@ impl Printer {
         let Theme {
             thought, answer, ..
         } = self.theme;
-        if self.open != Some(part) {
+        let begins = self.open != Some(part);
+        if begins {
             self.close()?;
             self.open = Some(part);
             self.streamed.push(part);
-            self.screen.say(&match part {
-                Part::Thought => thought.style(format!("Thought{step}: ")).to_string(),
-                Part::Answer => answer.style("Answer: ").to_string(),
-            });
         }
-        let piece = format!("{}{piece}", std::mem::take(&mut self.held));
-        let end = piece.trim_end().len();
-        self.held = piece[end..].to_owned();
-        let piece = indented(&clean(&piece[..end]));
         match part {
-            Part::Thought => self.screen.say(&thought.style(piece).to_string()),
+            Part::Thought => {
+                if begins {
+                    let label = thought.style(format!("Thought{step}: "));
+                    self.screen.say(&label.to_string());
+                }
+                let piece = format!("{}{piece}", std::mem::take(&mut self.held));
+                let end = piece.trim_end().len();
+                self.held = piece[end..].to_owned();
+                let piece = indented(&clean(&piece[..end]));
+                self.screen.say(&thought.style(piece).to_string());
+                Ok(())
+            }
             Part::Answer => {
-                return self
-                    .screen
-                    .put(&self.screen.answer_theme().answer.style(piece).to_string());
+                if begins {
+                    self.screen.say(&answer.style(ANSWER).to_string());
+                }
+                let flow = &mut self.flow;
+                let flow = flow.get_or_insert_with(|| self.screen.flow(ANSWER.len()));
+                let piece = if begins { piece.trim_start() } else { piece };
+                let shown = self.screen.flown(flow, piece);
+                self.screen.put(&shown)
             }
         }
-        Ok(())
     }
 
     fn close(&mut self) -> Result<()> {
         self.held.clear();
+        let rest = self.flow.take().map(|mut flow| flow.finish());
         match self.open.take() {
             Some(Part::Thought) => self.screen.say("\n"),
-            Some(Part::Answer) => return self.screen.put("\n"),
+            Some(Part::Answer) => {
+                let rest = rest.unwrap_or_default();
+                return self.screen.put(&format!("{rest}\n"));
+            }
             None => {}
         }
         Ok(())
@@ -107,7 +131,11 @@ impl Sink for Printer {
                 self.line(theme.action, &format!("Action{step}"), &strict(call));
             }
             Fact::Observation { text, .. } => {
-                self.line(theme.observation, &format!("Observation{step}"), text);
+                let text = match self.screen.err.terminal {
+                    true => folded(text),
+                    false => Cow::Borrowed(text.as_str()),
+                };
+                self.line(theme.observation, &format!("Observation{step}"), &text);
             }
             Fact::Malformed { why } => self.line(theme.malformed, &format!("Malformed{step}"), why),
             Fact::Intervened { what, text } => {
@@ -119,7 +147,7 @@ impl Sink for Printer {
             Fact::Answer { text } => {
                 return self
                     .screen
-                    .answer(&theme.answer.style("Answer: ").to_string(), text);
+                    .answer(&theme.answer.style(ANSWER).to_string(), text);
             }
             Fact::Error { status, text, hint } => {
                 failure(&self.screen, *status, text, hint.as_deref());
@@ -130,18 +158,32 @@ impl Sink for Printer {
     }
 }
 
+/// The beginning of a long text, and how much there is of it. The record has all.
+fn folded(text: &str) -> Cow<'_, str> {
+    let text = text.trim_end_matches('\n');
+    let lines = text.split('\n').map(|line| line.len() + 1);
+    let end = lines.take(FOLD_LINES).sum::<usize>().saturating_sub(1);
+    if end.min(FOLD_BYTES) >= text.len() {
+        return Cow::Borrowed(text);
+    }
+    let start = &text[..text.floor_char_boundary(end.min(FOLD_BYTES))];
+    let more = text[start.len()..].matches('\n').count();
+    let what = match more {
+        0 => "…".to_owned(),
+        1 => "… 1 more line,".to_owned(),
+        _ => format!("… {more} more lines,"),
+    };
+    Cow::Owned(format!("{start}\n{what} {} bytes in all", text.len()))
+}
+
 /// How an end without an answer is shown, in every view.
 pub fn failure(screen: &Screen, status: Status, text: &str, hint: Option<&str>) {
     let theme = screen.theme();
-    let label = if status == Status::Limit {
-        "Terminate"
-    } else {
-        "error"
+    let (label, style) = match status {
+        Status::Limit => ("Terminate", theme.terminate),
+        _ => ("error", theme.error),
     };
-    let mut lines = format!(
-        "{}\n",
-        theme.error.style(format!("{label}: {}", strict(text)))
-    );
+    let mut lines = format!("{}\n", style.style(format!("{label}: {}", strict(text))));
     if let Some(hint) = hint {
         lines += &format!(
             "{}\n",

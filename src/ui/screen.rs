@@ -7,9 +7,11 @@ use std::io::{self, IsTerminal, Write};
 
 use rustix::fs::fstat;
 
-use super::status;
+use super::markdown::Flow;
+use super::status::{self, width};
 use super::text::{clean, indented, strict};
 use super::theme::Theme;
+use super::wrap::columns;
 use crate::error::Result;
 use crate::secret::scrub;
 
@@ -35,6 +37,9 @@ pub enum Color {
     Never,
 }
 
+/// How far an answer's lines are indented, all but the first.
+const INDENT: usize = 2;
+
 /// Both streams.
 #[derive(Debug, Clone, Copy)]
 pub struct Screen {
@@ -46,6 +51,8 @@ pub struct Screen {
     joined: bool,
     /// Standard error is a terminal on which a line can be taken away again.
     pub live: bool,
+    /// The styles where colours are wanted.
+    styles: Theme,
 }
 
 impl Screen {
@@ -69,17 +76,30 @@ impl Screen {
             err: stream(io::stderr().is_terminal()),
             joined,
             live: io::stderr().is_terminal() && !dumb,
+            styles: Theme::dark(),
         }
+    }
+
+    /// The same with other styles.
+    pub fn styled(self, styles: Theme) -> Self {
+        Self { styles, ..self }
     }
 
     /// The theme for standard error.
     pub fn theme(&self) -> Theme {
-        Theme::new(self.err.color)
+        self.theme_if(self.err.color)
+    }
+
+    fn theme_if(&self, color: bool) -> Theme {
+        match color {
+            true => self.styles,
+            false => Theme::bare(),
+        }
     }
 
     /// The theme for the answer: plain unless a person looks at it.
     pub fn answer_theme(&self) -> Theme {
-        Theme::new(self.out.color && self.out.terminal)
+        self.theme_if(self.out.color && self.out.terminal)
     }
 
     /// Writes to standard error. That nobody reads it any more is no reason to withhold the answer.
@@ -105,22 +125,61 @@ impl Screen {
     /// The answer. Where both streams are one, `label` (on standard error) and the text (on standard
     /// output) make up its lines; else each stream has the answer whole.
     pub fn answer(&self, label: &str, text: &str) -> Result<()> {
-        let text = clean(text);
         self.say(label);
+        let used = columns_shown(label);
         if !self.joined {
-            self.say(&format!("{}\n", self.theme().answer.style(indented(&text))));
+            let shown = match self.err.terminal {
+                true => {
+                    let mut flow = Flow::new(self.theme(), INDENT, used);
+                    flow.resize(width(io::stderr()));
+                    flow.push(text) + &flow.finish()
+                }
+                false => self
+                    .theme()
+                    .answer
+                    .style(indented(&clean(text)))
+                    .to_string(),
+            };
+            self.say(&format!("{shown}\n"));
         }
         // For a person, its lines must not look like lines of the trace; for a program, it is as it is.
-        let shown = if self.streams_answers() {
-            indented(&text)
-        } else {
-            text.into_owned()
+        if !self.out.terminal {
+            return self.put(&format!("{}\n", clean(text)));
+        }
+        let mut flow = match self.joined {
+            true => self.flow(used),
+            false => Flow::new(self.answer_theme(), 0, 0),
         };
-        self.put(&format!("{}\n", self.answer_theme().answer.style(shown)))
+        let shown = self.flown(&mut flow, text) + &flow.finish();
+        self.put(&format!("{shown}\n"))
+    }
+
+    /// For an answer that is shown behind a label of so many columns.
+    pub fn flow(&self, label: usize) -> Flow {
+        Flow::new(self.answer_theme(), INDENT, label)
+    }
+
+    /// What is shown of the next piece of an answer, at the terminal's width.
+    pub fn flown(&self, flow: &mut Flow, piece: &str) -> String {
+        flow.resize(width(io::stdout()));
+        flow.push(piece)
     }
 
     /// Whether the answer may be shown piece by piece.
     pub fn streams_answers(&self) -> bool {
         self.out.terminal && self.joined
     }
+}
+
+/// How many columns a styled text takes.
+fn columns_shown(text: &str) -> usize {
+    let mut shown = String::new();
+    for (number, part) in text.split('\u{1b}').enumerate() {
+        let part = match number {
+            0 => part,
+            _ => part.split_once('m').map_or(part, |(_, part)| part),
+        };
+        shown.push_str(part);
+    }
+    columns(&shown)
 }

@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use rustix::termios::tcgetwinsize;
@@ -97,6 +98,14 @@ pub(super) fn hide() {
     });
 }
 
+/// How many columns a terminal has; 80 if it does not say.
+pub(super) fn width(terminal: impl AsFd) -> usize {
+    match tcgetwinsize(terminal).map_or(0, |size| usize::from(size.ws_col)) {
+        0 => 80,
+        width => width,
+    }
+}
+
 fn tick() {
     LINE.with_borrow_mut(|line| {
         let Some((what, since)) = &line.waiting else {
@@ -123,9 +132,8 @@ fn tick() {
             text += &format!(", {tokens} tokens so far");
         }
         // A line that wraps could not be taken away.
-        let width = tcgetwinsize(io::stderr()).map_or(0, |size| usize::from(size.ws_col));
-        let width = if width == 0 { 80 } else { width };
-        let text: String = text.chars().take(width.saturating_sub(1)).collect();
+        let width = width(io::stderr()).saturating_sub(1);
+        let text: String = text.chars().take(width).collect();
         let text = line.style.style(text);
         let _ = io::stderr().write_all(format!("\r\x1b[K{text}").as_bytes());
         line.shown = Some(Instant::now());
