@@ -285,6 +285,35 @@ fn wide_letters_and_emoji_take_the_columns_that_they_take() {
 }
 
 #[test]
+fn a_product_keeps_its_asterisks() {
+    for text in ["2*3*4 = 24", "2**3**4", "(a+b)*c*(d+e)", "x*y*(z)"] {
+        assert_eq!(render(text, 80, &Theme::bare()), text);
+        let shown = render(text, 80, &Theme::plain());
+        assert!(shown.contains(text), "{shown:?}");
+    }
+    let shown = render("这是**重要**的", 80, &Theme::plain());
+    assert!(!shown.contains('*'), "{shown:?}");
+}
+
+#[test]
+fn a_key_is_not_shown_because_a_line_breaks_in_it() {
+    let key = "gsk-canary-0123456789-abcdefghijklmnopqrstuvwxyz";
+    for (answer, flags) in [
+        (format!("The key is {key} as you know"), &[][..]),
+        (format!("Look:\n\n```\nkey = {key}\n```"), &[]),
+        (format!("It is {key}"), &["--no-stream"]),
+    ] {
+        let server = Server::replies([Reply::chat(format!("Answer: {answer}"))]);
+        let test = Test::with(&server)
+            .env("OPENAI_API_KEY", key)
+            .args(flags)
+            .arg("q");
+        let screen = Terminal::start_in(&test, OUTPUT, 40).finish();
+        assert!(!screen.plain.contains("canary-0123"), "{}", screen.plain);
+    }
+}
+
+#[test]
 fn a_definition_is_shown_and_not_swallowed() {
     let shown = render(
         "[1]: https://example.com/a\n[b]: http://b",

@@ -1,5 +1,7 @@
 //! One block of markdown laid out in lines: headings, paragraphs, lists, quotes, code, rules, tables.
 
+use std::ops::Range;
+
 use owo_colors::Style;
 use pulldown_cmark::{CowStr, Event, HeadingLevel, LinkType, Options, Parser, Tag, TagEnd};
 
@@ -65,7 +67,7 @@ impl Page {
             is_bare: self.theme.is_bare(),
         };
         for (event, range) in events {
-            block.take(event, range.start);
+            block.take(event, range);
         }
         block.flush();
         for (_, line) in definitions {
@@ -114,8 +116,13 @@ struct Block<'a> {
 }
 
 impl Block<'_> {
-    fn take(&mut self, event: Event<'_>, at: usize) {
+    fn take(&mut self, event: Event<'_>, range: Range<usize>) {
+        let at = range.start;
         match event {
+            Event::Start(Tag::Emphasis) => self.emphasis("*", true, range),
+            Event::Start(Tag::Strong) => self.emphasis("**", true, range),
+            Event::End(TagEnd::Emphasis) => self.emphasis("*", false, range),
+            Event::End(TagEnd::Strong) => self.emphasis("**", false, range),
             Event::Start(tag) => self.start(tag, at),
             Event::End(tag) => self.end(tag),
             Event::Text(text) => match &mut self.code {
@@ -149,14 +156,6 @@ impl Block<'_> {
     fn start(&mut self, tag: Tag<'_>, at: usize) {
         let theme = &self.page.theme;
         match tag {
-            Tag::Emphasis => {
-                self.mark("*");
-                self.italic += 1;
-            }
-            Tag::Strong => {
-                self.mark("**");
-                self.bold += 1;
-            }
             Tag::Link {
                 dest_url,
                 link_type,
@@ -207,14 +206,6 @@ impl Block<'_> {
 
     fn end(&mut self, tag: TagEnd) {
         match tag {
-            TagEnd::Emphasis => {
-                self.italic = self.italic.saturating_sub(1);
-                self.mark("*");
-            }
-            TagEnd::Strong => {
-                self.bold = self.bold.saturating_sub(1);
-                self.mark("**");
-            }
             TagEnd::Link | TagEnd::Image => self.address(),
             TagEnd::TableCell => {
                 let cell = std::mem::take(&mut self.inline);
@@ -387,8 +378,36 @@ impl Block<'_> {
         style
     }
 
-    fn mark(&mut self, mark: &str) {
-        if self.is_bare {
+    /// Emphasis begins or ends. Its marks stay where nothing is styled, and where they may be no marks at
+    /// all: `2*3*4` is a product.
+    fn emphasis(&mut self, mark: &str, begins: bool, range: Range<usize>) {
+        let factor = |c: char, bracket| c.is_ascii_alphanumeric() || c == bracket;
+        let before = self.text[..range.start].chars().next_back();
+        let after = self.text[range.end..].chars().next();
+        let product =
+            before.is_some_and(|c| factor(c, ')')) || after.is_some_and(|c| factor(c, '('));
+        let written = self.text[range].chars().next().filter(|c| *c == '_');
+        let mark = match written {
+            Some(_) => &"__"[..mark.len()],
+            None => mark,
+        };
+        if product {
+            return self.say(self.style(), mark);
+        }
+        if self.is_bare && begins {
+            self.say(self.style(), mark);
+        }
+        let depth = if mark.len() == 2 {
+            &mut self.bold
+        } else {
+            &mut self.italic
+        };
+        *depth = if begins {
+            *depth + 1
+        } else {
+            depth.saturating_sub(1)
+        };
+        if self.is_bare && !begins {
             self.say(self.style(), mark);
         }
     }

@@ -12,9 +12,12 @@ use owo_colors::Style;
 use super::text::clean;
 use super::theme::Theme;
 use super::wrap::{Line, Wrap};
+use crate::secret::scrub;
 
 /// What is longer than this without a blank line is not read as markdown.
 const BLOCK_LIMIT: usize = 64 << 10;
+/// How much is looked at at once.
+const PIECE: usize = 4 << 10;
 /// How deep lists and quotes may be nested on one line.
 const DEPTH_LIMIT: usize = 32;
 /// The narrowest lines.
@@ -94,15 +97,19 @@ impl Flow {
 
     /// Takes the next piece; gives what can be shown.
     pub fn push(&mut self, piece: &str) -> String {
-        let begins = self.pending.is_empty();
-        self.pending.push_str(if begins {
-            piece.trim_start_matches('\n')
-        } else {
-            piece
-        });
         let mut out = String::new();
-        while let Some(end) = self.boundary() {
-            out += &self.block(end);
+        let mut rest = piece;
+        // What waits stays short, however much comes at once.
+        while !rest.is_empty() {
+            if self.pending.is_empty() {
+                rest = rest.trim_start_matches('\n');
+            }
+            let (part, behind) = rest.split_at(rest.ceil_char_boundary(PIECE));
+            rest = behind;
+            self.pending.push_str(part);
+            while let Some(end) = self.boundary() {
+                out += &self.block(end);
+            }
         }
         out + &self.stream()
     }
@@ -202,7 +209,9 @@ impl Flow {
         if sure == words.put {
             return String::new();
         }
-        words.wrap.text(self.theme.answer, &text[words.put..sure]);
+        // A key is whole here, and would not be found any more with a break in it.
+        let piece = scrub(&text[words.put..sure]);
+        words.wrap.text(self.theme.answer, &piece);
         words.put = sure;
         words.wrap.end_word();
         let lines = words.wrap.taken();
@@ -253,6 +262,7 @@ impl Flow {
         if text.trim().is_empty() {
             return String::new();
         }
+        let scrubbed = scrub(text);
         let shown = words.filter(|words| !words.shown.is_empty());
         let page = blocks::Page {
             width: self.width,
@@ -263,8 +273,8 @@ impl Flow {
         };
         self.width = self.next_width;
         let (lines, is_text) = match text.len() > BLOCK_LIMIT || depth(text) > DEPTH_LIMIT {
-            true => (page.literal(text), true),
-            false => page.read(&clean(text)),
+            true => (page.literal(&scrubbed), true),
+            false => page.read(&clean(&scrubbed)),
         };
         match shown {
             None => self.gap(!is_text) + &styled(&lines),
@@ -275,7 +285,8 @@ impl Flow {
                     return styled(&rest);
                 }
                 let mut wrap = words.wrap;
-                wrap.text(self.theme.answer, text.get(words.put..).unwrap_or_default());
+                let rest = text.get(words.put..).unwrap_or_default();
+                wrap.text(self.theme.answer, &scrub(rest));
                 styled(&wrap.finish())
             }
         }
