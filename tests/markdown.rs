@@ -246,8 +246,8 @@ fn words_are_shown_as_they_come_and_blocks_when_they_are_complete() {
         ("ry** fine.\n", ""),
         ("\n", ""),
         ("- one\n", " **very** fine."),
-        ("- two\n\n", ""),
-        ("`", "\n\n  • one\n  • two"),
+        ("- two\n\n", "\n\n  • one"),
+        ("`", "\n  • two"),
     ];
     for (piece, wanted) in pieces {
         assert_eq!(flow.push(piece), wanted, "after {piece:?}");
@@ -297,20 +297,34 @@ fn a_product_keeps_its_asterisks() {
 
 #[test]
 fn a_key_is_not_shown_because_a_line_breaks_in_it() {
-    let key = "gsk-canary-0123456789-abcdefghijklmnopqrstuvwxyz";
-    for (answer, flags) in [
-        (format!("The key is {key} as you know"), &[][..]),
-        (format!("Look:\n\n```\nkey = {key}\n```"), &[]),
-        (format!("It is {key}"), &["--no-stream"]),
+    let key = "gsk-render-0123456789-abcdefghijklmnopqrstuvwxyz";
+    let _known = reagent::secret::Secret::new(key).unwrap();
+    for text in [
+        format!("The key is {key} as you know"),
+        format!("Look:\n\n```\nkey = {key}\n```"),
+        format!("**{key}**"),
     ] {
-        let server = Server::replies([Reply::chat(format!("Answer: {answer}"))]);
-        let test = Test::with(&server)
-            .env("OPENAI_API_KEY", key)
-            .args(flags)
-            .arg("q");
-        let screen = Terminal::start_in(&test, OUTPUT, 40).finish();
-        assert!(!screen.plain.contains("canary-0123"), "{}", screen.plain);
+        let mut flow = Flow::new(Theme::bare(), 2, 8);
+        flow.resize(30);
+        let shown = flow.push(&text) + &flow.finish();
+        assert!(!shown.contains("render-0"), "{shown}");
     }
+}
+
+#[test]
+fn an_item_is_shown_when_the_next_one_begins() {
+    let mut flow = Flow::new(Theme::bare(), 2, 8);
+    let pieces = [
+        ("The steps:\n1", "The"),
+        (". Add", " steps:"),
+        (" ten.\n2. ", ""),
+        ("Sub", "\n  1. Add ten."),
+        ("tract.\n   - so\n4. on\n", ""),
+    ];
+    for (piece, wanted) in pieces {
+        assert_eq!(flow.push(piece), wanted, "after {piece:?}");
+    }
+    assert_eq!(flow.finish(), "\n  2. Subtract.\n     ◦ so\n  3. on");
 }
 
 #[test]

@@ -47,6 +47,9 @@ pub struct Flow {
     /// There was a blank line after something else.
     blank: bool,
     fence: Option<(char, usize)>,
+    /// No blank line comes before this block, and before the next one.
+    tight: bool,
+    next_tight: bool,
     /// Something was shown.
     begun: bool,
     /// The block's words that are shown before it is complete.
@@ -82,6 +85,8 @@ impl Flow {
             searched: 0,
             blank: false,
             fence: None,
+            tight: false,
+            next_tight: false,
             begun: false,
             words: None,
         }
@@ -119,11 +124,25 @@ impl Flow {
         self.block(self.pending.len())
     }
 
-    /// Where the first block ends, if that is known: at a line after a blank one that is not indented.
+    /// Where the first block ends, if that is known: at a line after a blank one that is not indented, or
+    /// at the next item of a list.
     fn boundary(&mut self) -> Option<usize> {
         while let Some(next) = self.pending[self.scanned..].chars().next() {
             if self.blank && self.fence.is_none() && !next.is_whitespace() {
                 return Some(self.scanned);
+            }
+            if self.scanned > 0 && self.fence.is_none() && !self.blank {
+                let next = Marker::of(&self.pending[self.scanned..]);
+                let opens = Marker::of(&self.pending);
+                let letter = self.pending.starts_with(char::is_alphabetic);
+                match next {
+                    Marker::Unknown => return None,
+                    next if next.follows(opens, letter) => {
+                        self.next_tight = true;
+                        return Some(self.scanned);
+                    }
+                    _ => {}
+                }
             }
             let from = self.scanned.max(self.searched);
             let Some(end) = self.pending[from..].find('\n') else {
@@ -228,6 +247,7 @@ impl Flow {
     /// What stands before a block. The first one goes on behind the label, if it is a text.
     fn gap(&mut self, own_line: bool) -> String {
         let gap = match (self.begun, own_line && self.used > 0) {
+            (true, _) if self.tight => format!("\n{}", " ".repeat(self.indent)),
             (true, _) => format!("\n\n{}", " ".repeat(self.indent)),
             (false, true) => format!("\n{}", " ".repeat(self.indent)),
             (false, false) => String::new(),
@@ -259,7 +279,9 @@ impl Flow {
         (self.scanned, self.searched, self.blank, self.fence) = (0, 0, false, None);
         let words = self.words.take();
         let text = text.trim_matches('\n').trim_end();
+        let next_tight = std::mem::take(&mut self.next_tight);
         if text.trim().is_empty() {
+            self.tight = next_tight;
             return String::new();
         }
         let scrubbed = scrub(text);
@@ -276,8 +298,13 @@ impl Flow {
             true => (page.literal(&scrubbed), true),
             false => page.read(&clean(&scrubbed)),
         };
+        let gap = match shown {
+            None => self.gap(!is_text),
+            Some(_) => String::new(),
+        };
+        self.tight = next_tight;
         match shown {
-            None => self.gap(!is_text) + &styled(&lines),
+            None => gap + &styled(&lines),
             Some(words) => {
                 // A table cannot go on behind a word.
                 let rest = is_text.then(|| without(&lines, &words.shown));
@@ -313,6 +340,50 @@ fn depth(text: &str) -> usize {
         depth
     };
     text.lines().map(markers).max().unwrap_or(0)
+}
+
+/// What a line begins with that may be an item of a list.
+#[derive(Clone, Copy, PartialEq)]
+enum Marker {
+    None,
+    /// It is not all there yet.
+    Unknown,
+    Bullet(char),
+    Number(u64, char),
+}
+
+impl Marker {
+    fn of(line: &str) -> Self {
+        let digits = line.bytes().take(10).take_while(u8::is_ascii_digit).count();
+        let mut rest = line[digits..].chars();
+        let sign = rest.next();
+        let marker = match sign {
+            Some(sign @ ('-' | '*' | '+')) if digits == 0 => Self::Bullet(sign),
+            Some(sign @ ('.' | ')')) => match line[..digits].parse() {
+                Ok(number) if digits <= 9 => Self::Number(number, sign),
+                _ => return Self::None,
+            },
+            None if digits <= 9 => return Self::Unknown,
+            _ => return Self::None,
+        };
+        match (rest.next(), rest.next()) {
+            (Some(' '), Some(c)) if !c.is_whitespace() => marker,
+            (None, _) | (Some(' '), None) => Self::Unknown,
+            _ => Self::None,
+        }
+    }
+
+    /// Whether it surely begins another block than one that begins with this marker, or with a letter.
+    fn follows(self, first: Self, letter: bool) -> bool {
+        match (self, first) {
+            (Self::Bullet(_) | Self::Number(1, _), Self::None) => letter,
+            (Self::Bullet(sign), Self::Bullet(before)) => sign == before,
+            (Self::Number(number, sign), Self::Number(before, other)) => {
+                sign == other && number == before + 1
+            }
+            _ => false,
+        }
+    }
 }
 
 /// The lines as text, without styles.
